@@ -350,3 +350,22 @@ func (r *Run) WriteFile(name string, data []byte) error {
 	}
 	return nil
 }
+
+// Discard removes the directory of a run that this process holds and that was
+// never started: a start that is refused leaves nothing.
+func (r *Run) Discard() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lock == nil {
+		return fmt.Errorf("store: run %s: %w", r.id, ErrNotHeld)
+	}
+	gone := filepath.Join(filepath.Dir(r.dir), goneDir+r.id)
+	if err := os.Rename(r.dir, gone); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	if r.journal != nil {
+		r.journal.close()
+		r.journal = nil
+	}
+	return errors.Join(os.RemoveAll(gone), r.release())
+}

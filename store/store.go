@@ -194,3 +194,9 @@ func (s *Store) Live(id string) bool {
 func (s *Store) run(id string) *Run {
 	return &Run{id: id, dir: filepath.Join(s.runs(), id)}
 }
+
+// Runs is the folder that holds the run directories.
+func (s *Store) Runs() string { return s.runs() }
+
+// RunDir is where the directory of a run is, or would be.
+func (s *Store) RunDir(id string) string { return filepath.Join(s.runs(), id) }
