@@ -63,7 +63,9 @@ func (w *claude) begin() {
 		"claude_code_version", w.Version, "output_style", "default", "agents", fixed["agents"],
 		"skills", fixed["skills"], "plugins", fixed["plugins"], "capabilities", fixed["capabilities"],
 		"analytics_disabled", true, "uuid", newUUID(), "sandbox_enabled", false, "original_cwd", dir,
-		"additional_directories", []string{}, "fast_mode_state", "off", "view_mode", "default",
+		"additional_directories",
+		[]string{},
+		"fast_mode_state", "off", "view_mode", "default",
 	})
 }
 
@@ -131,7 +133,8 @@ func (w *claude) message(m *message) {
 		w.lastStop = "tool_use"
 	}
 	w.event(m.ID, object{
-		"delta", object{"stop_reason", w.lastStop, "stop_sequence", nil},
+		"delta",
+		object{"stop_reason", w.lastStop, "stop_sequence", nil},
 		"type", "message_delta", "usage", claudeUsage(m.Usage, m.Usage.Out),
 	})
 	w.event(m.ID, object{"type", "message_stop"})
@@ -205,11 +208,13 @@ func (w *claude) toolFinished(b *block) {
 		result = object{"type", kind, "filePath", b.Path, "content", b.Content}
 	}
 	w.out.line(object{
-		"type", "user", "message", object{"role", "user", "content", []object{{
+		"type", "user", "message",
+		object{"role", "user", "content", []object{{
 			"tool_use_id", id, "type", "tool_result", "content", content, "is_error", b.Failed,
 		}}},
 		"parent_tool_use_id", w.parentID(), "session_id", w.id, "uuid", newUUID(), "timestamp", timestamp(),
-		"tool_use_result", result, "tool_result_meta", []object{{"id", id, "permission_decision", decision}},
+		"tool_use_result", result, "tool_result_meta",
+		[]object{{"id", id, "permission_decision", decision}},
 	})
 }
 

@@ -77,10 +77,13 @@ func (w *claude) result(s Step) int {
 func (w *claude) synthetic(s Step, text string) {
 	u := claudeResultUsage(Usage{})
 	w.out.line(object{
-		"type", "assistant", "message", object{
+		"type", "assistant", "message",
+		object{
 			"diagnostics", nil, "id", newUUID(), "container", nil, "model", "<synthetic>", "role", "assistant",
 			"stop_details", nil, "stop_reason", "stop_sequence", "stop_sequence", "", "type", "message", "usage", u,
-			"content", []object{{"type", "text", "text", text}}, "context_management", nil,
+			"content",
+			[]object{{"type", "text", "text", text}},
+			"context_management", nil,
 		},
 		"parent_tool_use_id", nil, "session_id", w.id, "uuid", newUUID(), "timestamp", timestamp(),
 		"error", firstOf(claudeErrors[s.Status], "unknown"), "request_id", "req_fake", "is_api_error_message", true,
@@ -91,10 +94,16 @@ func (w *claude) synthetic(s Step, text string) {
 func claudeResultUsage(u Usage) object {
 	return object{
 		"input_tokens", u.In, "cache_creation_input_tokens", u.CacheWrite, "cache_read_input_tokens", u.CacheRead,
-		"output_tokens", u.Out, "output_tokens_details", object{"thinking_tokens", 0},
-		"server_tool_use", object{"web_search_requests", 0, "web_fetch_requests", 0}, "service_tier", "standard",
-		"cache_creation", object{"ephemeral_1h_input_tokens", 0, "ephemeral_5m_input_tokens", 0},
-		"inference_geo", "", "iterations", []int{}, "speed", "standard", "fallback_credit", nil,
+		"output_tokens", u.Out, "output_tokens_details",
+		object{"thinking_tokens", 0},
+		"server_tool_use",
+		object{"web_search_requests", 0, "web_fetch_requests", 0},
+		"service_tier", "standard",
+		"cache_creation",
+		object{"ephemeral_1h_input_tokens", 0, "ephemeral_5m_input_tokens", 0},
+		"inference_geo", "", "iterations",
+		[]int{},
+		"speed", "standard", "fallback_credit", nil,
 	}
 }
 
@@ -118,7 +127,8 @@ func claudeCost(u Usage) float64 {
 func (w *claude) interrupted() int {
 	text := "[Request interrupted by user]"
 	w.out.line(object{
-		"type", "user", "message", object{"role", "user", "content", []object{{"type", "text", "text", text}}},
+		"type", "user", "message",
+		object{"role", "user", "content", []object{{"type", "text", "text", text}}},
 		"parent_tool_use_id", nil, "session_id", w.id, "uuid", newUUID(), "timestamp", timestamp(),
 	})
 	w.result(Step{Subtype: "error_during_execution", Text: text})
@@ -133,15 +143,19 @@ func (w *claude) filler(size int, usage *Usage, n int) []byte {
 	if usage != nil {
 		id := serial("msg_fill", n)
 		line = marshal(object{
-			"type", "assistant", "message", object{
-				"content", []object{{"text", string(mark), "type", "text"}}, "id", id, "model", w.model(), "role", "assistant",
+			"type", "assistant", "message",
+			object{
+				"content",
+				[]object{{"text", string(mark), "type", "text"}},
+				"id", id, "model", w.model(), "role", "assistant",
 				"stop_reason", nil, "stop_sequence", nil, "type", "message", "usage", claudeUsage(*usage, usage.Out),
 			},
 			"parent_tool_use_id", nil, "session_id", w.id, "uuid", newUUID(), "request_id", serial("req_fill", n),
 		})
 	} else {
 		line = marshal(object{
-			"type", "stream_event", "event", object{
+			"type", "stream_event", "event",
+			object{
 				"delta", object{"text", string(mark), "type", "text_delta"}, "index", 0, "type", "content_block_delta",
 			},
 			"session_id", w.id, "parent_tool_use_id", nil, "uuid", newUUID(), "api_message_id", serial("msg_fill", n),

@@ -70,9 +70,10 @@ func (w *pi) request() {
 func (w *pi) usage(u Usage) object {
 	in, out := float64(u.In)/1e6, float64(2*u.Out)/1e6
 	return object{
-		"input", u.In, "output", u.Out, "cacheRead", u.CacheRead, "cacheWrite", u.CacheWrite, "reasoning", 0,
+		"input", u.In, "output", u.Out, "cacheRead", u.CacheRead, "cacheWrite", u.CacheWrite,
 		"totalTokens", u.In + u.Out + u.CacheRead + u.CacheWrite,
-		"cost", object{"input", in, "output", out, "cacheRead", 0, "cacheWrite", 0, "total", in + out},
+		"cost",
+		object{"input", in, "output", out, "cacheRead", 0, "cacheWrite", 0, "total", in + out},
 	}
 }
 
@@ -160,7 +161,9 @@ func (w *pi) toolFinished(b *block) {
 	content := []object{{"type", "text", "text", b.Output}}
 	w.out.line(object{
 		"type", "tool_execution_end", "toolCallId", "call_" + b.ID, "toolName", piName(b),
-		"result", object{"content", content}, "isError", b.Failed,
+		"result",
+		object{"content", content},
+		"isError", b.Failed,
 	})
 	m := object{
 		"role", "toolResult", "toolCallId", "call_" + b.ID, "toolName", piName(b), "content", content,
