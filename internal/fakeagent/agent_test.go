@@ -40,7 +40,7 @@ func command(t *testing.T, name string, s Scenario, args ...string) *run {
 	s.Lax = true
 	r.cmd = exec.Command(exe, args...)
 	r.cmd.Dir = t.TempDir()
-	r.cmd.Env = append(os.Environ(), s.Env(), EnvPids+"="+r.pids(), EnvRecord+"="+r.records(), "PWD="+r.cmd.Dir)
+	r.cmd.Env = append(os.Environ(), s.Env(), EnvPids+"="+r.pids(), EnvRecord+"="+r.records(), "PWD="+r.cmd.Dir, "GORACE=atexit_sleep_ms=0")
 	r.cmd.Stdout, r.cmd.Stderr = &r.stdout, &r.stderr
 	return r
 }

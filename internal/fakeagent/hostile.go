@@ -29,7 +29,7 @@ func (a *agent) hostile(s Step) error {
 	case "chatty": // a line each Millis (10), Count times (0: for ever)
 		for i := 0; s.Count == 0 || i < s.Count; i++ {
 			a.out.write(a.wire.filler(256, nil, i))
-			pause(max(s.Millis, 10))
+			a.pause(max(s.Millis, 10))
 		}
 	case "noise": // Text: plain lines between the JSON ones
 		text := s.Text
@@ -85,7 +85,7 @@ func (a *agent) flood(s Step) {
 			}
 			line = counted
 		}
-		a.out.write(line)
+		a.waiting(func() { a.out.write(line) })
 		n += int64(len(line))
 	}
 }

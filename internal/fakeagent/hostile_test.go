@@ -315,8 +315,11 @@ func TestGitSteps(t *testing.T) {
 	git(mainDir, "commit", "-q", "--allow-empty", "-m", "first")
 	git(mainDir, "worktree", "add", "-q", tree, "-b", "work")
 	r := command(t, "claude", Scenario{Steps: []Step{
-		{Do: "commit", Path: "new.txt", Text: "done"}, {Do: "branch", Text: "extra"}, {Do: "push"},
-		{Do: "write_main", Path: "leak.txt", Text: "leak"}, {Do: "result"},
+		{Do: "commit", Path: "new.txt", Text: "done"},
+		{Do: "branch", Text: "extra"},
+		{Do: "push"},
+		{Do: "write_main", Path: "leak.txt", Text: "leak"},
+		{Do: "result"},
 	}})
 	r.cmd.Dir = tree
 	r.run(t)

@@ -16,6 +16,9 @@ var versions = map[string]string{"claude": "2.1.332", "codex": "0.171.0", "pi": 
 
 // Reexec is called first in TestMain: when the process was started as an agent
 // or as a child of one, it acts as that and does not return.
+//
+// A test binary with the race detector takes a second to exit: give agents
+// GORACE=atexit_sleep_ms=0.
 func Reexec() {
 	if isChild(os.Args) || versions[cliName(os.Args[0])] != "" {
 		os.Exit(Main())
@@ -64,6 +67,7 @@ func Main() int {
 		fmt.Fprintln(os.Stderr, "fakeagent:", err)
 		return 2
 	}
+	a.work.Lock()
 	a.handleSignals()
 	if len(a.Steps) == 0 {
 		a.Steps = []Step{{Do: "text", Text: "Hello from the fake agent."}, {Do: "result"}}
@@ -97,10 +101,22 @@ type agent struct {
 	tasks    []*block
 	denials  []object
 
+	// work is held by the steps, except where they wait: INT writes lines too.
+	work sync.Mutex
+
 	mu      sync.Mutex
 	running *block // the tool that runs now, for the signal handler
 	onTerm  *Step
 }
+
+// waiting lets a signal be answered while f blocks.
+func (a *agent) waiting(f func()) {
+	a.work.Unlock()
+	defer a.work.Lock()
+	f()
+}
+
+func (a *agent) pause(ms int) { a.waiting(func() { pause(ms) }) }
 
 // wire is the stream of one CLI.
 type wire interface {

@@ -89,10 +89,6 @@ func (u *Usage) add(v Usage) {
 	u.CacheWrite += v.CacheWrite
 }
 
-func (u Usage) minus(v Usage) Usage {
-	return Usage{u.In - v.In, u.Out - v.Out, u.CacheRead - v.CacheRead, u.CacheWrite - v.CacheWrite}
-}
-
 // Env returns the variable that carries the scenario inline, as "NAME=value".
 func (s Scenario) Env() string { return EnvScenario + "=" + s.JSON() }
 

@@ -47,6 +47,7 @@ func (a *agent) signalled(sig os.Signal) {
 	}
 	switch {
 	case sig == os.Interrupt:
+		a.work.Lock() // for good: no step goes on
 		if code := a.wire.interrupted(); code >= 0 {
 			os.Exit(code)
 		}

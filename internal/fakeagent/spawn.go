@@ -82,7 +82,7 @@ func (a *agent) spawn(s Step) error {
 	if err != nil {
 		return err
 	}
-	return waitFor(func() bool { return countProcs(pids) >= before+want })
+	return a.waitFor(func() bool { return countProcs(pids) >= before+want })
 }
 
 func repeat(n int, f func() error) error {

@@ -57,7 +57,7 @@ func (a *agent) step(s Step) error {
 	case "retry": // Status, Count (1), Millis: the pause between, really waited
 		for i := range max(s.Count, 1) {
 			a.wire.retry(s, i+1)
-			pause(s.Millis)
+			a.pause(s.Millis)
 		}
 	case "result": // Text (the last text), Error, Status, Subtype, Code
 		a.code = a.wire.result(s)
@@ -75,22 +75,24 @@ func (a *agent) step(s Step) error {
 		return dieOf(s.Signal)
 	// Time.
 	case "sleep": // Millis
-		pause(s.Millis)
+		a.pause(s.Millis)
 	case "hang": // for ever, silent
-		time.Sleep(forever)
+		a.waiting(func() { time.Sleep(forever) })
 	case "repeat": // Count times (0: for ever), Steps, Millis between
 		for i := 0; s.Count == 0 || i < s.Count; i++ {
 			if err := a.run(s.Steps); err != nil {
 				return err
 			}
-			pause(s.Millis)
+			a.pause(s.Millis)
 		}
 	case "wait_file": // Path: until it exists
-		return waitFor(func() bool { _, err := os.Stat(s.Path); return err == nil })
+		return a.waitFor(func() bool { _, err := os.Stat(s.Path); return err == nil })
 	case "touch": // Path, Text: writes a file, no tool call shown
 		return os.WriteFile(s.Path, []byte(s.Text), 0o600)
 	case "stdin": // with Stdin "late": reads stdin to its end
-		in, eof := slurp(bounded)
+		var in []byte
+		var eof bool
+		a.waiting(func() { in, eof = slurp(bounded) })
 		return a.record(in, eof)
 	// Output that is none of the wire form's.
 	case "raw": // Text, as it is
@@ -103,8 +105,8 @@ func (a *agent) step(s Step) error {
 	return nil
 }
 
-func waitFor(ok func() bool) error {
-	for end := time.Now().Add(bounded); time.Now().Before(end); pause(2) {
+func (a *agent) waitFor(ok func() bool) error {
+	for end := time.Now().Add(bounded); time.Now().Before(end); a.pause(2) {
 		if ok() {
 			return nil
 		}
@@ -174,7 +176,8 @@ func (a *agent) subagent(s Step) error {
 // begins another turn by itself.
 func (a *agent) await() error {
 	for _, b := range a.tasks {
-		if err := b.cmd.Wait(); err != nil && b.cmd.ProcessState == nil {
+		var err error
+		if a.waiting(func() { err = b.cmd.Wait() }); err != nil && b.cmd.ProcessState == nil {
 			return err
 		}
 	}

@@ -88,7 +88,7 @@ func (a *agent) start(b *block, argv []string) error {
 	a.running = b
 	a.mu.Unlock()
 	if err == nil {
-		err = b.cmd.Wait()
+		a.waiting(func() { err = b.cmd.Wait() })
 	}
 	a.mu.Lock()
 	a.running = nil
