@@ -2,6 +2,7 @@ package fakeagent
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"slices"
@@ -45,6 +46,8 @@ func (a *agent) hostile(s Step) error {
 	case "half_line": // the last line has no newline
 		line := a.wire.filler(max(s.Size, 200), nil, 0)
 		a.out.write(line[:len(line)/2])
+	case "numbered": // Path: numbered lines for ever; Path holds how many were written, whatever kills us
+		return a.numbered(s.Path)
 	case "close_stdout":
 		return os.Stdout.Close()
 	default:
@@ -99,6 +102,25 @@ func (a *agent) chunks() {
 	for _, n := range sizes {
 		for part := range slices.Chunk(all, n) {
 			a.out.write(part)
+		}
+	}
+}
+
+// numbered writes {"type":"numbered","n":N} lines as fast as they are read, and
+// notes how many writes have returned: eight bytes, little endian. What was
+// noted survives a SIGKILL, so a test knows what a transcript must hold.
+func (a *agent) numbered(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var note [8]byte
+	for n := uint64(0); ; n++ {
+		a.out.write(fmt.Appendf(nil, "{\"type\":\"numbered\",\"n\":%d}\n", n))
+		binary.LittleEndian.PutUint64(note[:], n+1)
+		if _, err := f.WriteAt(note[:], 0); err != nil {
+			return err
 		}
 	}
 }
