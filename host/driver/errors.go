@@ -14,6 +14,12 @@ var (
 	ErrNotFound = errors.New("executable not found")
 	// ErrNoDir is matched when the working directory does not exist there.
 	ErrNoDir = errors.New("directory does not exist")
+	// ErrArgument is matched when the environment cannot take the arguments or
+	// variables: too long for it, or with a NUL byte. Refused before the start.
+	ErrArgument = errors.New("unusable argument or variable")
+	// ErrContainment is matched when the tree would be held by less than was
+	// required.
+	ErrContainment = errors.New("containment is not available")
 )
 
 // NotFoundError says which name was not found, and where it was looked for.

@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package keeper
+
+import "golang.org/x/sys/unix"
+
+func dup2(from, to int) error { return unix.Dup2(from, to) }
+
+func closeOnExec() {}

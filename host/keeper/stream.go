@@ -1,0 +1,218 @@
+package keeper
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rein-run/rein/host/driver"
+)
+
+// stream is stdout or stderr of the command on its way from the pipe into the
+// spool (or into memory, where there is none) and on to the client.
+//
+//	kept    bytes that were taken from the pipe and are in the spool
+//	sent    of these, sent or announced
+//	acked   of these, delivered by the client
+//
+// acked <= sent <= kept <= acked + window, but for the spool while it drains.
+type stream struct {
+	id       driver.Stream
+	pipe     *os.File // nil: there is none (stderr merged), at its end from the start
+	file     *os.File // nil: no spool
+	announce bool     // the client reads the file itself
+	out      *outbox
+	failed   func(error) // the spool cannot be written
+
+	mu      sync.Mutex
+	room    sync.Cond // acked, drain or discard changed
+	kept    int64
+	sent    int64
+	acked   int64
+	mem     []byte        // kept, not sent yet; only without file
+	drain   bool          // read without limit into the file
+	discard bool          // read and forget: nobody can be given the bytes any more
+	held    bool          // the window is full: the pump does not look at the pipe
+	ended   chan struct{} // the pump has returned
+}
+
+func newStream(id driver.Stream, pipe, file *os.File) *stream {
+	s := &stream{id: id, pipe: pipe, file: file, ended: make(chan struct{})}
+	s.room.L = &s.mu
+	return s
+}
+
+// pump moves bytes until the end of the pipe, or until stop.
+func (s *stream) pump() {
+	defer close(s.ended)
+	if s.pipe == nil {
+		return
+	}
+	defer s.pipe.Close()
+	m := newMover(s.pipe, s.file)
+	for {
+		room, discard := s.waitRoom()
+		if discard {
+			if err := m.skip(); err != nil {
+				return
+			}
+			continue
+		}
+		var n int
+		var p []byte
+		var err error
+		if s.file != nil {
+			n, err = m.move(s.kept, room) // only the pump changes kept
+		} else {
+			p, err = m.read(room)
+			n = len(p)
+		}
+		if n > 0 {
+			s.mu.Lock()
+			s.kept += int64(n)
+			if s.file == nil {
+				s.mem = append(s.mem, p...)
+			}
+			s.mu.Unlock()
+			s.out.poke()
+		}
+		var bad *spoolError
+		switch {
+		case err == nil:
+		case errors.As(err, &bad):
+			// What was written stays. The pipe is emptied to nowhere, so that
+			// the command does not hang in a write while it is being ended.
+			s.setDiscard()
+			s.failed(bad.err)
+		default:
+			return // the end of the pipe, or stop
+		}
+	}
+}
+
+// waitRoom blocks until bytes may be taken from the pipe, and says how many.
+func (s *stream) waitRoom() (room int, discard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer func() { s.held = false }()
+	for {
+		switch {
+		case s.discard:
+			return 0, true
+		case s.drain && s.file != nil:
+			return window, false
+		case s.kept-s.acked < window:
+			return int(window - (s.kept - s.acked)), false
+		}
+		s.held = true
+		s.room.Wait()
+	}
+}
+
+// setDrain lifts the window where the bytes have a place to go.
+func (s *stream) setDrain() {
+	s.mu.Lock()
+	s.drain = true
+	s.mu.Unlock()
+	s.room.Broadcast()
+}
+
+func (s *stream) setDiscard() {
+	s.mu.Lock()
+	s.discard = true
+	s.mu.Unlock()
+	s.room.Broadcast()
+}
+
+// ack notes that the client has delivered everything before off.
+func (s *stream) ack(off int64) bool {
+	s.mu.Lock()
+	ok := off >= s.acked && off <= s.sent
+	if ok {
+		s.acked = off
+	}
+	s.mu.Unlock()
+	s.room.Broadcast()
+	s.out.poke()
+	return ok
+}
+
+// next appends the next frame of this stream, if there is one to be sent.
+func (s *stream) next(b []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.announce {
+		// One announcement is on its way at a time: what comes meanwhile is
+		// announced together once it was taken.
+		if s.kept > s.sent && s.sent == s.acked {
+			s.sent = s.kept
+			b = appendOffset(b, kSpooled, s.id, s.kept)
+		}
+		return b
+	}
+	n := min(s.kept-s.sent, window-(s.sent-s.acked), chunk)
+	if n <= 0 {
+		return b
+	}
+	if s.file == nil {
+		b = appendOffset(b, kData, s.id, s.sent, s.mem[:n])
+		s.sent += n
+		if s.mem = s.mem[n:]; len(s.mem) == 0 {
+			s.mem = nil
+		}
+		return b
+	}
+	at := s.sent
+	s.mu.Unlock()
+	p := make([]byte, n)
+	got, err := s.file.ReadAt(p, at)
+	s.mu.Lock()
+	if got == 0 && err != nil {
+		// The file shrank or the disk is gone. The offsets would lie from here
+		// on: the stream must not look complete.
+		s.mu.Unlock()
+		s.failed(err)
+		s.mu.Lock()
+		s.sent = s.kept
+		return b
+	}
+	s.sent += int64(got)
+	return appendOffset(b, kData, s.id, at, p[:got])
+}
+
+// allSent says whether the client has been sent all that it will be.
+func (s *stream) allSent() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.announce || s.sent == s.kept
+}
+
+// delivered returns how much the client has taken.
+func (s *stream) delivered() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.acked
+}
+
+// progress returns the bytes kept so far, and whether the pump waits for the
+// client instead of the pipe.
+func (s *stream) progress() (kept int64, waits bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kept, s.held
+}
+
+// stop ends the pump although the pipe is still open.
+func (s *stream) stop() {
+	s.setDiscard() // it may be waiting for room
+	if s.pipe != nil {
+		_ = s.pipe.SetReadDeadline(time.Now())
+	}
+	<-s.ended
+}
+
+// spoolError is a failure to write, as opposed to one to read.
+type spoolError struct{ err error }
+
+func (e *spoolError) Error() string { return e.err.Error() }
