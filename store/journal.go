@@ -77,7 +77,8 @@ func openJournal(path string) (*Journal, error) {
 
 // Add writes down how a side effect is undone and returns when that is on the
 // disk: only then the side effect may be made. undo is a kind that whoever
-// undoes understands, args marshals to JSON.
+// undoes understands, args marshals to JSON. Undoing must do no harm when the
+// side effect was not made: Rein may die between the two.
 func (j *Journal) Add(undo string, args any) (int, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -122,8 +123,8 @@ func (j *Journal) append(e entry) error {
 }
 
 // Pending gives what is still to be undone, the latest first: the order of
-// undoing. Half a line, which a crash leaves, is skipped: its side effect was
-// never made.
+// undoing. Half a line, which a crash leaves, is skipped: Add did not return,
+// and its side effect was never made.
 func (j *Journal) Pending() ([]Effect, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -146,7 +147,7 @@ func (j *Journal) read() (pending []Effect, torn bool, err error) {
 	for line := range bytes.Lines(b) {
 		var e entry
 		torn = line[len(line)-1] != '\n'
-		if json.Unmarshal(line, &e) != nil || torn {
+		if json.Unmarshal(line, &e) != nil {
 			continue
 		}
 		if e.Done > 0 {

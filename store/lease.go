@@ -1,6 +1,7 @@
 package store
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -101,14 +102,16 @@ func takeLease(d string, h Holder) (*Lease, error) {
 	if err := os.Mkdir(d, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
-	if _, err := checkDir(d); err != nil {
+	if _, err := checkDir(d); errors.Is(err, fs.ErrNotExist) {
+		return nil, errBusy // swept meanwhile
+	} else if err != nil {
 		return nil, err
 	}
 	l := &Lease{path: filepath.Join(d, h.ID+".json")}
 	var err error
 	if l.lock, _, err = attempt(filepath.Join(d, lockFile), h.Shared, true); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, errBusy // swept between Mkdir and open
+			return nil, errBusy // swept meanwhile
 		}
 		return nil, err
 	}
@@ -177,11 +180,20 @@ func (s *Store) sweepLeases() {
 	ents, _ := os.ReadDir(s.leases())
 	for _, e := range ents {
 		d := filepath.Join(s.leases(), e.Name())
-		lock, err := acquire(filepath.Join(d, lockFile), false)
+		if strings.HasPrefix(e.Name(), goneDir) {
+			os.RemoveAll(d)
+			continue
+		}
+		f, err := acquire(filepath.Join(d, lockFile), false)
 		if err != nil {
 			continue
 		}
-		os.RemoveAll(d)
-		release(lock)
+		// Away as a whole and locked. Deleting it in place would, after the
+		// unlinking of this lock, delete one that was made anew and is held.
+		gone := filepath.Join(s.leases(), goneDir+rand.Text())
+		if os.Rename(d, gone) == nil {
+			os.RemoveAll(gone)
+		}
+		release(f)
 	}
 }

@@ -156,13 +156,12 @@ func (s *Store) GC(olderThan time.Duration, keep int, maxBytes int64) ([]string,
 	if err != nil {
 		return nil, 0, err
 	}
+	list = slices.DeleteFunc(list, func(e Entry) bool { return e.Err != nil })
 	var total int64
 	sizes := make([]int64, len(list))
 	for i, e := range list {
-		if e.Err == nil {
-			sizes[i] = dirSize(e.Run.dir)
-			total += sizes[i]
-		}
+		sizes[i] = dirSize(e.Run.dir)
+		total += sizes[i]
 	}
 	now := time.Now()
 	var removed []string
@@ -172,7 +171,7 @@ func (s *Store) GC(olderThan time.Duration, keep int, maxBytes int64) ([]string,
 		e := list[i]
 		old := olderThan > 0 && now.Sub(e.Ended) > olderThan
 		full := maxBytes > 0 && total > maxBytes
-		if e.Err != nil || e.State != Ended || e.Live || !(old || full) {
+		if e.State != Ended || e.Live || !(old || full) {
 			continue
 		}
 		switch err := s.Remove(e.ID); {

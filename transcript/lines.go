@@ -32,6 +32,7 @@ type Lines struct {
 	// is given, 64 KiB.
 	NewElider func() Elider
 
+	limit  int    // MaxLine; tests make it small
 	offset int64  // of the first byte of the unfinished line
 	size   int64  // of the unfinished line so far
 	buf    []byte // the unfinished line, unless long is set
@@ -51,13 +52,16 @@ func (l *Lines) Offset() int64 { return l.offset + l.size }
 // Feed takes the next bytes and calls emit for each line that they end. The
 // bytes of a line are valid only during the call.
 func (l *Lines) Feed(p []byte, emit func(agent.Line)) {
+	if l.limit == 0 {
+		l.limit = MaxLine
+	}
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')
 		if i < 0 {
 			l.hold(p)
 			return
 		}
-		if l.size == 0 && i <= MaxLine {
+		if l.size == 0 && i <= l.limit {
 			// The line lies inside the chunk: nothing is copied.
 			emit(agent.Line{Bytes: p[:i:i], Offset: l.offset, Size: int64(i) + 1})
 			l.offset += int64(i) + 1
@@ -84,7 +88,7 @@ func (l *Lines) hold(p []byte) {
 		l.long.Write(p)
 		return
 	}
-	if l.size <= MaxLine {
+	if l.size <= int64(l.limit) {
 		l.grow(len(p))
 		l.buf = append(l.buf, p...)
 		return
@@ -108,7 +112,7 @@ func (l *Lines) grow(n int) {
 	if need <= cap(l.buf) {
 		return
 	}
-	c := min(max(need, 2*cap(l.buf), 4096), MaxLine)
+	c := min(max(need, 2*cap(l.buf), 4096), l.limit)
 	l.buf = append(make([]byte, 0, c), l.buf...)
 }
 
