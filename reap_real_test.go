@@ -1,0 +1,5 @@
+//go:build real
+
+package rein_test
+
+const killRounds = 100
