@@ -132,7 +132,8 @@ func FuzzElide(f *testing.F) {
 			t.Fatalf("chunks make a difference: %q and %q", got, one)
 		}
 		if !json.Valid(b) {
-			if !bytes.HasPrefix(b, got) {
+			// What is cut away is not judged.
+			if !bytes.HasPrefix(b, got) && !(elided && json.Valid(got)) {
 				t.Fatalf("no JSON, and not its head: %q", got)
 			}
 			return
