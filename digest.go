@@ -17,13 +17,13 @@ type digest struct {
 	activity string
 	// terminal is the last terminal event; a later result replaces an earlier
 	// one (claude 2.1.332 prints a second when its background task ends).
-	terminal   *agent.Reading
-	text       string // last text of the main agent, for agents without an answer in the terminal event
-	failure    *agent.Failure
-	classes    map[agent.Class]agent.Failure // last failure of each class
-	denied     []string
-	plain      []string // last lines that are not the agent's protocol
-	meter      meter.Meter
+	terminal *agent.Reading
+	text     string // last text of the main agent, for agents without an answer in the terminal event
+	failure  *agent.Failure
+	classes  map[agent.Class]agent.Failure // last failure of each class
+	denied   []string
+	plain    []string // last lines that are not the agent's protocol
+	meter    meter.Meter
 }
 
 const (

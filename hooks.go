@@ -23,8 +23,8 @@ type Hooks struct {
 }
 
 const (
-	hookQueue      = 256       // calls
-	hookQueueBytes = 4 << 20   // of Output
+	hookQueue      = 256             // calls
+	hookQueueBytes = 4 << 20         // of Output
 	hookPatience   = 2 * time.Second // at the end, for calls that are queued
 )
 

@@ -47,30 +47,12 @@ type prepared struct {
 // prepare validates everything that can be validated without a side effect
 // (law 11). All it starts are short helper commands: the version probe and git.
 func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
-	p := &prepared{task: task}
-	if o != nil {
-		p.opts = *o
+	p, err := open(task, o)
+	if err != nil {
+		return nil, err
 	}
 	if err := p.check(); err != nil {
 		return nil, err
-	}
-	if p.opts.Store == nil {
-		s, err := store.Open("")
-		if err != nil {
-			return nil, err
-		}
-		p.opts.Store = s
-	}
-	p.store = p.opts.Store
-
-	p.host, p.where, p.local = p.opts.Host, p.opts.HostName, false
-	if p.host == nil {
-		p.local = true
-		p.where = cmp.Or(p.where, "local:")
-		p.host = host.New(local.New(&local.Options{
-			Keeper: p.opts.Keeper, Spool: p.store.Runs(), Containment: p.opts.Containment,
-			RequireContainment: p.opts.RequireContainment,
-		}), nil)
 	}
 	if err := p.checkDir(ctx); err != nil {
 		return nil, err
@@ -105,6 +87,45 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 		return nil, err
 	}
 	return p, nil
+}
+
+// open finds the store and the host.
+func open(task Task, o *Options) (*prepared, error) {
+	p := &prepared{task: task}
+	if o != nil {
+		p.opts = *o
+	}
+	if p.store = p.opts.Store; p.store == nil {
+		var err error
+		if p.store, err = store.Open(""); err != nil {
+			return nil, err
+		}
+	}
+	if p.host = p.opts.Host; p.host != nil {
+		p.where = cmp.Or(p.opts.HostName, p.host.Name())
+		return p, nil
+	}
+	p.local = true
+	p.where = cmp.Or(p.opts.HostName, "local:")
+	p.host = host.New(local.New(&local.Options{
+		Keeper: p.opts.Keeper, Spool: p.store.Runs(), Containment: p.opts.Containment,
+		RequireContainment: p.opts.RequireContainment,
+	}), nil)
+	return p, nil
+}
+
+// Pick says which agent a task without one would go to: the first of the
+// registry that is installed where the run would happen. ErrNoAgent when none
+// is.
+func Pick(ctx context.Context, task Task, o *Options) (string, error) {
+	p, err := open(task, o)
+	if err != nil {
+		return "", err
+	}
+	if err := p.pickAgent(ctx); err != nil {
+		return "", err
+	}
+	return p.agent.Name(), nil
 }
 
 // check is everything that needs no environment to be judged.
@@ -200,7 +221,7 @@ func (p *prepared) pickAgent(ctx context.Context) error {
 	}
 	cache := agent.NewCache(filepath.Join(p.store.Dir, "probes.json"))
 	probe := func(a agent.Agent) (agent.Facts, error) {
-		return agent.Probe(ctx, p.host, a, &agent.ProbeOptions{HostName: p.where, Exe: p.opts.Exe, Env: p.task.Env, Cache: cache})
+		return agent.Probe(ctx, p.host, a, &agent.ProbeOptions{HostName: p.where, Exe: p.opts.Exes[a.Name()], Env: p.task.Env, Cache: cache})
 	}
 	if p.task.Agent != "" {
 		a, err := agents.Lookup(p.task.Agent)

@@ -51,7 +51,7 @@ type Task struct {
 type Options struct {
 	// Host is where the agent runs; nil is this machine.
 	Host *host.Host
-	// HostName stands in the report; "" is "local:" for a nil Host.
+	// HostName stands in the report; "" is what the host calls itself.
 	HostName string
 	// Keeper is the argv that starts a keeper on this machine, for a nil Host:
 	// {"/usr/bin/rein", "keeper"}. Empty means that this very process watches
@@ -68,8 +68,9 @@ type Options struct {
 	Store *store.Store
 	// Agents is what Task.Agent is looked up in; empty is Agents().
 	Agents agent.Registry
-	// Exe is the executable of the agent; "" finds it on the host's PATH.
-	Exe string
+	// Exes are executables by the name of the agent; one that is not there is
+	// found on the host's PATH.
+	Exes map[string]string
 	// Hooks are told what happens; see there.
 	Hooks *Hooks
 	// Log receives diagnostics; nil discards them.

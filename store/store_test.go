@@ -279,7 +279,7 @@ func TestGC(t *testing.T) {
 	gc(8*24*time.Hour-time.Hour, 0, 0, "r9", "r8")
 	gc(time.Hour, 7, 0, "r7")
 	gc(0, 4, 350_000, "r6", "r5", "r4") // three left of it would do, four are kept
-	gc(0, 0, 500_000, "r3") // the reserves of the unfinished ones count
+	gc(0, 0, 500_000, "r3")             // the reserves of the unfinished ones count
 	gc(time.Nanosecond, 0, 1, "r2", "r1", "r0")
 	for _, id := range []string{"live", "left", "held", "garbage"} {
 		if _, err := s.Get(id); err != nil {
