@@ -45,7 +45,10 @@ var subjects = []subject{
 	{
 		name: "codex", cli: clis.Codex, setup: fakemodel.Codex, end: "turn.completed",
 		args:  []string{"exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
-		shell: func(c string) fakemodel.Call { return fakemodel.Tool("exec_command", in{"cmd": c}) },
+		// Without a yield time a command that runs is left running after 10 s.
+		shell: func(c string) fakemodel.Call {
+			return fakemodel.Tool("exec_command", in{"cmd": c, "yield_time_ms": 30_000})
+		},
 		// Codex makes a file_change of an apply_patch that it sees in a command.
 		write: func(p, s string) fakemodel.Call {
 			return fakemodel.Tool("exec_command", in{"cmd": "apply_patch <<'END'\n*** Begin Patch\n*** Add File: " + filepath.Base(p) + "\n+" + s + "*** End Patch\nEND"})
