@@ -160,7 +160,13 @@ func TestClassify(t *testing.T) {
 		text   string
 		want   Class
 	}{
-		{401, "", Auth}, {403, "", Auth}, {402, "", Billing}, {429, "", RateLimit}, {529, "", Overloaded}, {500, "x", Overloaded}, {400, "x", Other},
+		{401, "", Auth},
+		{403, "", Auth},
+		{402, "", Billing},
+		{429, "", RateLimit},
+		{529, "", Overloaded},
+		{500, "x", Overloaded},
+		{400, "x", Other},
 		{0, "429 fake error 429", RateLimit},
 		{0, "unexpected status 401 Unauthorized: Incorrect API key provided", Auth},
 		{0, "exceeded retry limit, last status: 429 Too Many Requests", RateLimit},
