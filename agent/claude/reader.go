@@ -26,6 +26,7 @@ type reader struct {
 	// messages holds the model request that streams now, by the tool call of
 	// the sub-agent it belongs to ("" is the main one).
 	messages map[string]*message
+	process  agent.Usage // sum of what the results told, each for itself
 	tasks    tasks
 	denied   map[string]bool // tool calls that were told already
 	failure  *agent.Failure  // of the last synthetic message
