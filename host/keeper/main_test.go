@@ -78,8 +78,12 @@ func runProg(prog string, args []string) int {
 	case "leave": // leaves a child behind that holds nothing
 		child("sleep", nil, false)
 	case "hold": // leaves a child behind that holds stdout and goes on writing
-		child("flood-slowly", os.Stdout, true)
-	case "flood-slowly":
+		fmt.Println("ready")
+		child("flood-slowly", os.Stdout, true, strconv.Itoa(os.Getpid()))
+	case "flood-slowly": // once its parent is over
+		for parent := args[0]; strconv.Itoa(os.Getppid()) == parent; {
+			time.Sleep(5 * time.Millisecond)
+		}
 		for {
 			fmt.Println("still here")
 			time.Sleep(20 * time.Millisecond)
@@ -101,11 +105,11 @@ func runProg(prog string, args []string) int {
 
 // child starts prog and does not wait for it. With away it has its own session
 // and nothing in its environment but what makes it run.
-func child(prog string, stdout *os.File, away bool) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
+func child(prog string, stdout *os.File, away bool, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), progVar+"="+prog)
 	if away {
-		cmd.Env = []string{progVar + "=" + prog}
+		cmd.Env = []string{progVar + "=" + prog, "GORACE=" + quickRace}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	}
 	if stdout != nil {
@@ -116,6 +120,9 @@ func child(prog string, stdout *os.File, away bool) *exec.Cmd {
 	}
 	return cmd
 }
+
+// quickRace: a program built with -race otherwise sleeps a second at its end.
+const quickRace = "atexit_sleep_ms=0"
 
 // pattern is an endless stream whose every byte tells where it stands.
 type pattern struct{ off int64 }
@@ -140,7 +147,7 @@ func prog(t testing.TB, name string, args ...string) *driver.Spec {
 	return &driver.Spec{
 		ID:   fmt.Sprintf("t%d-%d", os.Getpid(), nextID()),
 		Argv: append([]string{exe}, args...),
-		Env:  driver.Env{progVar: name},
+		Env:  driver.Env{progVar: name, "GORACE": quickRace},
 		// The tests are about one thing at a time, on a slow machine.
 		Grace: 300 * time.Millisecond,
 	}
@@ -334,8 +341,7 @@ func keeperProcess(t testing.TB, root string) (*exec.Cmd, io.ReadWriteCloser) {
 		args = []string{"--spool", root}
 	}
 	cmd := exec.Command(os.Args[0], args...)
-	// GORACE: a program built with -race otherwise sleeps a second at its end.
-	cmd.Env = append(os.Environ(), progVar+"=keeper", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), progVar+"=keeper", "GORACE="+quickRace)
 	cmd.Stderr = os.Stderr
 	// Not the pipes of os/exec: its Wait closes them.
 	theirIn, in, err := os.Pipe()
