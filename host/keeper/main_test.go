@@ -35,6 +35,9 @@ func runProg(prog string, args []string) int {
 	switch prog {
 	case "keeper":
 		os.Unsetenv(progVar) // the command's environment is not ours
+		if n, err := strconv.ParseUint(os.Getenv("REIN_TEST_FSIZE"), 10, 64); err == nil {
+			syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})
+		}
 		return Main(args, os.Stdin, os.Stdout, os.Stderr)
 	case "client":
 		return clientProg(args)
@@ -124,18 +127,29 @@ func child(prog string, stdout *os.File, away bool, args ...string) *exec.Cmd {
 // quickRace: a program built with -race otherwise sleeps a second at its end.
 const quickRace = "atexit_sleep_ms=0"
 
-// pattern is an endless stream whose every byte tells where it stands.
+// pattern is an endless stream whose bytes tell where they stand: a block of
+// noise, again and again, of a length that no buffer has.
 type pattern struct{ off int64 }
 
-func (p *pattern) Read(b []byte) (int, error) {
+var block = func() []byte {
+	b := make([]byte, 65537)
+	x := uint32(1)
 	for i := range b {
-		b[i] = patternAt(p.off + int64(i))
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
 	}
-	p.off += int64(len(b))
-	return len(b), nil
-}
+	return b
+}()
 
-func patternAt(off int64) byte { return byte(off ^ off>>8 ^ off>>16) }
+func (p *pattern) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		m := copy(b[n:], block[p.off%int64(len(block)):])
+		n, p.off = n+m, p.off+int64(m)
+	}
+	return n, nil
+}
 
 // prog is the Spec of a program of the test binary.
 func prog(t testing.TB, name string, args ...string) *driver.Spec {
@@ -307,10 +321,11 @@ func (a *keeperAt) dial() io.ReadWriteCloser {
 			Serve(context.Background(), server, &ServeOptions{Spool: a.root})
 		}()
 	} else {
-		a.cmd, a.conn = keeperProcess(a.t, a.root)
+		cmd, conn := keeperProcess(a.t, a.root)
+		a.cmd, a.conn = cmd, conn
 		go func() {
 			defer close(gone)
-			a.cmd.Wait()
+			cmd.Wait()
 		}()
 	}
 	conn := a.conn

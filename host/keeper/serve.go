@@ -118,7 +118,12 @@ func serveStart(ctx context.Context, conn io.ReadWriteCloser, r *bufio.Reader, p
 	for _, s := range c.outs {
 		go s.pump()
 	}
-	unwatch := context.AfterFunc(ctx, func() { c.abandon(context.Cause(ctx).Error()) })
+	unwatch := context.AfterFunc(ctx, func() {
+		why := context.Cause(ctx).Error()
+		c.stop(&stopReason{detail: why, grace: orphanGrace})
+		// The client may be there to be told, but has only so long to take it.
+		time.AfterFunc(2*orphanGrace, func() { c.abandon(why) })
+	})
 
 	exit := c.run()
 	close(done)
