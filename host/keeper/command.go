@@ -47,6 +47,9 @@ type command struct {
 
 	killing sync.Mutex // one kill at a time
 
+	using  sync.RWMutex // held by requests while they use the tree
+	closed bool         // the tree is gone, and its cgroup with it
+
 	mu        sync.Mutex
 	asked     bool // urgent is closed
 	why       *stopReason
@@ -128,6 +131,11 @@ func (c *command) signal(sig driver.Signal) error {
 	if !ok {
 		return fmt.Errorf("unknown signal %q", sig)
 	}
+	c.using.RLock()
+	defer c.using.RUnlock()
+	if c.closed {
+		return nil
+	}
 	c.noteSignal()
 	_, err := c.tree.Signal(n)
 	return err
@@ -135,6 +143,13 @@ func (c *command) signal(sig driver.Signal) error {
 
 // kill ends the tree because somebody asked for it, and proves it.
 func (c *command) kill(ctx context.Context) ([]proctree.Proc, error) {
+	c.using.RLock()
+	defer c.using.RUnlock()
+	if c.closed {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.survivors, nil
+	}
 	c.noteSignal()
 	c.stop(nil)
 	return c.sweep(ctx)

@@ -102,6 +102,7 @@ func TestExitedBeforeTheSignal(t *testing.T) {
 		if err := p.Signal(ctxOf(t), driver.Terminate); err != nil {
 			t.Error(err)
 		}
+		// What the child prints, it prints after the leader's end.
 		if e := wait(t, p); code(e) != "exited code 0" {
 			t.Errorf("the end is %q", code(e))
 		}
@@ -166,7 +167,7 @@ func TestTimeToLive(t *testing.T) {
 		spec := prog(t, "stubborn")
 		spec.TTL = 200 * time.Millisecond
 		e, _ := at.run(spec)
-		if code(e) != "killed SIGKILL" || !strings.Contains(e.Detail, "time to live") {
+		if e.Reason != driver.Killed || !strings.Contains(e.Detail, "time to live") {
 			t.Errorf("the end is %q (%s)", code(e), e.Detail)
 		}
 	})

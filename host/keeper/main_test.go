@@ -35,6 +35,9 @@ func runProg(prog string, args []string) int {
 	switch prog {
 	case "keeper":
 		os.Unsetenv(progVar) // the command's environment is not ours
+		if n, err := strconv.ParseUint(os.Getenv("REIN_TEST_FSIZE"), 10, 64); err == nil {
+			syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})
+		}
 		return Main(args, os.Stdin, os.Stdout, os.Stderr)
 	case "client":
 		return clientProg(args)
@@ -78,8 +81,12 @@ func runProg(prog string, args []string) int {
 	case "leave": // leaves a child behind that holds nothing
 		child("sleep", nil, false)
 	case "hold": // leaves a child behind that holds stdout and goes on writing
-		child("flood-slowly", os.Stdout, true)
-	case "flood-slowly":
+		fmt.Println("ready")
+		child("flood-slowly", os.Stdout, true, strconv.Itoa(os.Getpid()))
+	case "flood-slowly": // once its parent is over
+		for parent := args[0]; strconv.Itoa(os.Getppid()) == parent; {
+			time.Sleep(5 * time.Millisecond)
+		}
 		for {
 			fmt.Println("still here")
 			time.Sleep(20 * time.Millisecond)
@@ -101,11 +108,11 @@ func runProg(prog string, args []string) int {
 
 // child starts prog and does not wait for it. With away it has its own session
 // and nothing in its environment but what makes it run.
-func child(prog string, stdout *os.File, away bool) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
+func child(prog string, stdout *os.File, away bool, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), progVar+"="+prog)
 	if away {
-		cmd.Env = []string{progVar + "=" + prog}
+		cmd.Env = []string{progVar + "=" + prog, "GORACE=" + quickRace}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	}
 	if stdout != nil {
@@ -117,18 +124,32 @@ func child(prog string, stdout *os.File, away bool) *exec.Cmd {
 	return cmd
 }
 
-// pattern is an endless stream whose every byte tells where it stands.
+// quickRace: a program built with -race otherwise sleeps a second at its end.
+const quickRace = "atexit_sleep_ms=0"
+
+// pattern is an endless stream whose bytes tell where they stand: a block of
+// noise, again and again, of a length that no buffer has.
 type pattern struct{ off int64 }
 
-func (p *pattern) Read(b []byte) (int, error) {
+var block = func() []byte {
+	b := make([]byte, 65537)
+	x := uint32(1)
 	for i := range b {
-		b[i] = patternAt(p.off + int64(i))
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
 	}
-	p.off += int64(len(b))
-	return len(b), nil
-}
+	return b
+}()
 
-func patternAt(off int64) byte { return byte(off ^ off>>8 ^ off>>16) }
+func (p *pattern) Read(b []byte) (n int, err error) {
+	for n < len(b) {
+		m := copy(b[n:], block[p.off%int64(len(block)):])
+		n, p.off = n+m, p.off+int64(m)
+	}
+	return n, nil
+}
 
 // prog is the Spec of a program of the test binary.
 func prog(t testing.TB, name string, args ...string) *driver.Spec {
@@ -140,7 +161,7 @@ func prog(t testing.TB, name string, args ...string) *driver.Spec {
 	return &driver.Spec{
 		ID:   fmt.Sprintf("t%d-%d", os.Getpid(), nextID()),
 		Argv: append([]string{exe}, args...),
-		Env:  driver.Env{progVar: name},
+		Env:  driver.Env{progVar: name, "GORACE": quickRace},
 		// The tests are about one thing at a time, on a slow machine.
 		Grace: 300 * time.Millisecond,
 	}
@@ -300,10 +321,11 @@ func (a *keeperAt) dial() io.ReadWriteCloser {
 			Serve(context.Background(), server, &ServeOptions{Spool: a.root})
 		}()
 	} else {
-		a.cmd, a.conn = keeperProcess(a.t, a.root)
+		cmd, conn := keeperProcess(a.t, a.root)
+		a.cmd, a.conn = cmd, conn
 		go func() {
 			defer close(gone)
-			a.cmd.Wait()
+			cmd.Wait()
 		}()
 	}
 	conn := a.conn
@@ -334,8 +356,7 @@ func keeperProcess(t testing.TB, root string) (*exec.Cmd, io.ReadWriteCloser) {
 		args = []string{"--spool", root}
 	}
 	cmd := exec.Command(os.Args[0], args...)
-	// GORACE: a program built with -race otherwise sleeps a second at its end.
-	cmd.Env = append(os.Environ(), progVar+"=keeper", "GORACE=atexit_sleep_ms=0")
+	cmd.Env = append(os.Environ(), progVar+"=keeper", "GORACE="+quickRace)
 	cmd.Stderr = os.Stderr
 	// Not the pipes of os/exec: its Wait closes them.
 	theirIn, in, err := os.Pipe()

@@ -106,18 +106,28 @@ func serveStart(ctx context.Context, conn io.ReadWriteCloser, r *bufio.Reader, p
 			c.abandon("the owner's stream broke")
 		}
 	}()
-	if !c.spec.Helper {
-		go c.usage.watch(done)
-	}
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		if !c.spec.Helper {
+			c.usage.watch(done)
+		}
+	}()
 	go c.in.pump()
 	go c.listen(r)
 	for _, s := range c.outs {
 		go s.pump()
 	}
-	unwatch := context.AfterFunc(ctx, func() { c.abandon(context.Cause(ctx).Error()) })
+	unwatch := context.AfterFunc(ctx, func() {
+		why := context.Cause(ctx).Error()
+		c.stop(&stopReason{detail: why, grace: orphanGrace})
+		// The client may be there to be told, but has only so long to take it.
+		time.AfterFunc(2*orphanGrace, func() { c.abandon(why) })
+	})
 
 	exit := c.run()
 	close(done)
+	<-watched
 	unwatch()
 	c.close(&exit)
 
@@ -411,6 +421,9 @@ func (c *command) answer(seq uint32, left []driver.Proc, err error) {
 
 // close releases everything, and writes down the end.
 func (c *command) close(exit *driver.Exit) {
+	c.using.Lock() // waits for requests at work; later ones find nobody
+	c.closed = true
+	c.using.Unlock()
 	if g := c.tree.Cgroup; g != nil {
 		_ = g.Remove() // fails only while a survivor is in it
 		g.Close()
