@@ -427,16 +427,13 @@ func (p *plainProcess) watch(or, er *os.File) {
 			held = true
 		}
 	}
-	var left []driver.Proc
-	if !p.wasSignaled() && !lost {
-		left = p.members()
-	}
-	if len(left) > 0 && !p.is("leaves leftovers") {
+	asked := p.wasSignaled()
+	if left := p.members(); len(left) > 0 && !lost && !p.is("leaves leftovers") {
 		p.mu.Lock()
-		if !p.is("does not name leftovers") {
+		if !asked && !p.is("does not name leftovers") {
 			p.exit.Leftovers = left
 		}
-		if held && !p.is("does not name holders") {
+		if !asked && held && !p.is("does not name holders") {
 			for _, q := range left {
 				if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", q.PID)); strings.HasPrefix(to, "pipe:") {
 					p.exit.HeldBy = append(p.exit.HeldBy, q)
@@ -445,9 +442,11 @@ func (p *plainProcess) watch(or, er *os.File) {
 		}
 		p.mu.Unlock()
 		if !p.is("gives leftovers no grace") {
-			p.end(syscall.SIGTERM)
+			if !asked {
+				p.end(syscall.SIGTERM)
+			}
 			for begin := time.Now(); len(p.members()) > 0 && time.Since(begin) < p.grace(); {
-				time.Sleep(time.Millisecond)
+				time.Sleep(5 * time.Millisecond)
 			}
 		}
 		p.end(syscall.SIGKILL)

@@ -99,6 +99,12 @@ func New(t testing.TB, o *Options) *Host {
 	return h
 }
 
+// Another returns a second host with the same environment; both are to be
+// closed.
+func (h *Host) Another() *Host {
+	return &Host{root: h.root, walled: h.walled, opt: h.opt, binds: h.binds, links: map[*link]driver.Process{}}
+}
+
 // Walled says whether commands have another root and another user.
 func (h *Host) Walled() bool { return h.walled }
 
@@ -384,9 +390,12 @@ func (h *Host) Close() error {
 	var err error
 	for _, x := range all {
 		if x.p != nil {
-			err = errors.Join(err, x.p.Kill(ctx))
-			_, werr := x.p.Wait(ctx)
-			err = errors.Join(err, werr)
+			kerr := x.p.Kill(ctx)
+			exit, werr := x.p.Wait(ctx)
+			if exit.Reason == driver.Lost {
+				kerr = nil // nobody can say; the other side ends it
+			}
+			err = errors.Join(err, kerr, werr)
 		}
 		x.l.Close()
 		x.l.leave()
