@@ -34,7 +34,8 @@ type (
 		// VersionArgs are the arguments that print the version and end at once.
 		VersionArgs() []string
 		// ParseVersion reads it from what was printed; "" when it is not there.
-		ParseVersion(stdout []byte) string
+		// output is stdout and stderr together: pi 0.73.1 prints it on stderr.
+		ParseVersion(output []byte) string
 	}
 )
 
@@ -152,6 +153,11 @@ type Capabilities struct {
 	Resume   bool
 	Efforts  []string
 	Families []string // model families, or nil for any
+	// StrictModels: a model of no known family is refused, because the CLI
+	// would silently use another one.
+	StrictModels bool
+	// Reserved are flags that the user's Args may not hold, and why: "use …".
+	Reserved map[string]string
 
 	Prompt    Channel
 	PromptMax int64 // bytes the CLI takes in one prompt, 0: no limit known

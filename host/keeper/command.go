@@ -145,11 +145,34 @@ func (c *command) kill(ctx context.Context) ([]proctree.Proc, error) {
 func (c *command) sweep(ctx context.Context) ([]proctree.Proc, error) {
 	c.killing.Lock()
 	defer c.killing.Unlock()
-	left, err := c.tree.Kill(ctx)
+	var left []proctree.Proc
+	var err error
+	if !c.gone() {
+		left, err = c.tree.Kill(ctx)
+	}
 	c.mu.Lock()
 	c.survivors = left
 	c.mu.Unlock()
 	return left, err
+}
+
+// gone says that the tree is proved to be gone without a look at all processes.
+func (c *command) gone() bool {
+	if !c.lead.childless() {
+		return false
+	}
+	if c.tree.Cgroup == nil {
+		return true
+	}
+	pids, err := c.tree.Cgroup.Procs()
+	return err == nil && len(pids) == 0
+}
+
+func (c *command) members() ([]proctree.Proc, error) {
+	if c.gone() {
+		return nil, nil
+	}
+	return c.tree.Members()
 }
 
 // run waits for the end, brings it about when it must, and returns it. Every
@@ -225,7 +248,7 @@ func (c *command) ladder() {
 func (c *command) awaitNobody(limit time.Duration, cut <-chan struct{}) []proctree.Proc {
 	deadline, pause := time.Now().Add(limit), time.Millisecond
 	for {
-		members, err := c.tree.Members()
+		members, err := c.members()
 		left := time.Until(deadline)
 		if len(members) == 0 && err == nil || left <= 0 || closed(cut) {
 			return members
@@ -247,9 +270,14 @@ func (c *command) awaitNobody(limit time.Duration, cut <-chan struct{}) []proctr
 func (c *command) endTree() (leftovers, held []driver.Proc) {
 	var members []proctree.Proc
 	if c.awaitEOF(or(c.spec.Drain, defaultDrain)) {
-		members = c.awaitNobody(settle, c.urgent)
+		if c.spec.Helper {
+			// Nobody asks what a helper leaves behind; two looks are enough.
+			c.stop(nil)
+		} else {
+			members = c.awaitNobody(settle, c.urgent)
+		}
 	} else if !c.isUrgent() {
-		members, _ = c.tree.Members()
+		members, _ = c.members()
 		held = holders(c.outs[:], func(pid int) bool {
 			for _, m := range members {
 				if m.PID == pid {
@@ -297,7 +325,7 @@ func (c *command) awaitEOF(limit time.Duration) bool {
 		look.Stop()
 		// Who holds the pipe without being a member is none of ours to wait
 		// for; finish gives him his moment.
-		if m, err := c.tree.Members(); err == nil && len(m) == 0 {
+		if m, err := c.members(); err == nil && len(m) == 0 {
 			return false
 		}
 		pause = min(2*pause, 100*time.Millisecond)
@@ -368,7 +396,7 @@ func (c *command) fill(exit *driver.Exit) {
 	exit.Survivors = procs(c.survivors)
 	exit.Stdout, _ = c.outs[driver.Stdout].progress()
 	exit.Stderr, _ = c.outs[driver.Stderr].progress()
-	exit.RSSMax, exit.CPU = c.usage.total(c.lead.cpu())
+	exit.RSSMax, exit.CPU = c.usage.total(c.lead.used())
 }
 
 func unique(ps []driver.Proc) []driver.Proc {

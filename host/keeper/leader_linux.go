@@ -199,11 +199,28 @@ func (ld *leader) status() (code *int, sig string, ok bool) {
 	return &c, "", true
 }
 
-// cpu is what the leader, and the children that it waited for, have used.
-func (ld *leader) cpu() float64 {
-	ld.mu.Lock()
-	defer ld.mu.Unlock()
-	return seconds(ld.ru.Utime) + seconds(ld.ru.Stime)
+// used is what the leader, and whoever was waited for by it or by us, has used:
+// seconds of processor time, and a lower bound for the resident bytes.
+func (ld *leader) used() (cpu float64, rss int64) {
+	if ld.adopt {
+		// All our children are of the tree.
+		var ru syscall.Rusage
+		if syscall.Getrusage(syscall.RUSAGE_CHILDREN, &ru) == nil {
+			return seconds(ru.Utime) + seconds(ru.Stime), ru.Maxrss << 10
+		}
+	}
+	// Not Maxrss here: execve(2) keeps the peak of the memory that the forking
+	// process had, and that is the caller's.
+	return seconds(ld.ru.Utime) + seconds(ld.ru.Stime), 0
+}
+
+// childless says that this process, the subreaper of the tree, has no child at
+// all. Then the tree is gone: whoever loses his parent becomes our child, so a
+// descendant without a child of ours above it cannot be (prctl(2),
+// PR_SET_CHILD_SUBREAPER). This proof costs one system call where a look at
+// all processes costs thousands.
+func (ld *leader) childless() bool {
+	return ld.adopt && unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
 func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }

@@ -67,14 +67,16 @@ func (ld *leader) status() (code *int, sig string, ok bool) {
 	return &c, "", true
 }
 
-func (ld *leader) cpu() float64 {
+func (ld *leader) used() (cpu float64, rss int64) {
 	ld.mu.Lock()
 	defer ld.mu.Unlock()
 	if ld.st == nil {
-		return 0
+		return 0, 0
 	}
-	return (ld.st.UserTime() + ld.st.SystemTime()).Seconds()
+	return (ld.st.UserTime() + ld.st.SystemTime()).Seconds(), 0
 }
+
+func (ld *leader) childless() bool { return false }
 
 func newPipe(weRead, _ bool) (ours, theirs *os.File, err error) {
 	r, w, err := os.Pipe()

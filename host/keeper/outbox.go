@@ -19,6 +19,7 @@ type outbox struct {
 	queue []byte
 	final []byte      // the last frame
 	ready func() bool // it may be written now
+	told  bool        // it was written
 	err   error
 }
 
@@ -82,6 +83,9 @@ func (o *outbox) run() {
 			return
 		}
 		if last {
+			o.mu.Lock()
+			o.told = true
+			o.mu.Unlock()
 			return
 		}
 		if cap(spare) > 4*chunk { // the start frame may have been large
@@ -101,9 +105,9 @@ func (o *outbox) fail(err error) {
 	o.poke()
 }
 
-// broken says whether the peer could not be written to.
+// broken says whether something could not be written to the peer.
 func (o *outbox) broken() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.err != nil
+	return o.err != nil && !o.told
 }

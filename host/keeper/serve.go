@@ -106,7 +106,9 @@ func serveStart(ctx context.Context, conn io.ReadWriteCloser, r *bufio.Reader, p
 			c.abandon("the owner's stream broke")
 		}
 	}()
-	go c.usage.watch(done)
+	if !c.spec.Helper {
+		go c.usage.watch(done)
+	}
 	go c.in.pump()
 	go c.listen(r)
 	for _, s := range c.outs {
@@ -226,7 +228,7 @@ func begin(m *startMsg, conn io.Writer, o *ServeOptions) (*command, error) {
 	if adopt {
 		c.tree.Root = os.Getpid()
 	}
-	c.usage = &usage{tree: c.tree, tell: func(s driver.Sample) { c.out.frame(kSample, encode(s)) }}
+	c.usage = &usage{tree: c.tree, out: c.out}
 	c.record(l)
 
 	started := &startedMsg{PID: c.lead.proc.PID, Containment: c.how, Spooled: m.Announce && c.spool != nil}
@@ -307,7 +309,7 @@ func (c *command) pipes(l *launch, conn io.Writer) (*pipeEnds, error) {
 
 // next is what the outbox writes when no control frame waits.
 func (c *command) next(b []byte) []byte {
-	b = c.in.next(b)
+	b = c.usage.next(c.in.next(b))
 	for _, s := range c.outs {
 		b = s.next(b)
 	}

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"sync"
 	"time"
@@ -163,23 +164,27 @@ func (s *stream) next(b []byte) []byte {
 		}
 		return b
 	}
-	at := s.sent
+	at, start := s.sent, len(b)
 	s.mu.Unlock()
-	p := make([]byte, n)
-	got, err := s.file.ReadAt(p, at)
-	s.mu.Lock()
-	if got == 0 && err != nil {
-		// The file shrank or the disk is gone. The offsets would lie from here
-		// on: the stream must not look complete.
-		s.mu.Unlock()
-		s.failed(err)
-		s.mu.Lock()
-		s.sent = s.kept
-		return b
+	b = appendOffset(b, kData, s.id, at, zeros[:n])
+	body := b[len(b)-int(n):]
+	got, err := s.file.ReadAt(body, at)
+	if got < len(body) {
+		// The file was cut short, or the disk is gone. The offsets would lie
+		// from here on: the stream must not look complete.
+		s.failed(fmt.Errorf("read it back: %w", err))
+		b = b[:start]
 	}
-	s.sent += int64(got)
-	return appendOffset(b, kData, s.id, at, p[:got])
+	s.mu.Lock()
+	s.sent += n
+	if len(b) == start {
+		s.sent = s.kept
+	}
+	return b
 }
+
+// zeros is room for a read, in the shape of something to append.
+var zeros [chunk]byte
 
 // allSent says whether the client has been sent all that it will be.
 func (s *stream) allSent() bool {

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -12,12 +13,13 @@ import (
 // it has, for the record.
 type usage struct {
 	tree *proctree.Tree
-	tell func(driver.Sample) // or nil
-	seen func([]proctree.Session)
+	out  *outbox
+	seen func([]proctree.Session) // or nil
 
 	mu     sync.Mutex
 	rssMax int64
 	cpu    float64
+	sample *driver.Sample // to be told; a newer one takes its place
 }
 
 // The pace of looking: soon, since short commands are to be seen at all; seldom
@@ -25,8 +27,8 @@ type usage struct {
 // reads the whole process table.
 const (
 	firstLook = 20 * time.Millisecond
-	busyLook  = 250 * time.Millisecond
-	slowLook  = time.Second
+	soonLook  = 250 * time.Millisecond
+	busyLook  = time.Second
 	idleLook  = 2 * time.Second
 )
 
@@ -34,9 +36,8 @@ const (
 func (u *usage) watch(done <-chan struct{}) {
 	timer := time.NewTimer(firstLook)
 	defer timer.Stop()
-	pause := firstLook
-	var lastCPU float64
-	lastProcs := -1
+	var pause time.Duration
+	var last driver.Sample
 	var known []proctree.Session
 	for {
 		select {
@@ -45,29 +46,50 @@ func (u *usage) watch(done <-chan struct{}) {
 		case <-timer.C:
 		}
 		s, ok := u.look()
-		if ok && u.tell != nil {
-			u.tell(s)
+		switch {
+		case !ok:
+			pause = busyLook
+		case s.Procs != last.Procs || pause == 0:
+			pause = soonLook
+		case s.CPU-last.CPU < 0.01:
+			pause = min(2*pause, idleLook)
+		default:
+			pause = min(2*pause, busyLook)
 		}
-		if ok && u.seen != nil {
-			now := proctree.Ticks()
-			if members, err := u.tree.Members(); err == nil {
-				if next := proctree.Sessions(known, members, now); changed(known, next) || s.Procs != lastProcs {
+		if ok {
+			u.tell(s)
+			if now := proctree.Ticks(); u.seen != nil {
+				if members, err := u.tree.Members(); err == nil {
+					next := proctree.Sessions(known, members, now)
+					if s.Procs != last.Procs || !sameSessions(known, next) {
+						u.seen(next)
+					}
 					known = next
-					u.seen(known)
 				}
 			}
+			last = s
 		}
-		switch quiet := s.Procs == lastProcs && s.CPU-lastCPU < 0.01; {
-		case pause < busyLook || !quiet && s.Procs != lastProcs:
-			pause = busyLook
-		case quiet:
-			pause = min(pause*2, idleLook)
-		default:
-			pause = min(pause*2, slowLook)
-		}
-		lastProcs, lastCPU = s.Procs, s.CPU
 		timer.Reset(pause)
 	}
+}
+
+func (u *usage) tell(s driver.Sample) {
+	u.mu.Lock()
+	u.sample = &s
+	u.mu.Unlock()
+	u.out.poke()
+}
+
+// next appends the latest sample.
+func (u *usage) next(b []byte) []byte {
+	u.mu.Lock()
+	s := u.sample
+	u.sample = nil
+	u.mu.Unlock()
+	if s != nil {
+		b = appendFrame(b, kSample, encode(s))
+	}
+	return b
 }
 
 func (u *usage) look() (driver.Sample, bool) {
@@ -82,23 +104,16 @@ func (u *usage) look() (driver.Sample, bool) {
 	return driver.Sample{RSS: rss, Procs: procs, CPU: u.cpu}, true
 }
 
-// total returns the highest values; cpu is another lower bound.
-func (u *usage) total(cpu float64) (int64, float64) {
-	_, _ = u.look() // who was waited for meanwhile
+// total returns the highest values; cpu and rss are other lower bounds.
+func (u *usage) total(cpu float64, rss int64) (rssMax int64, cpuAll float64) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.rssMax, max(u.cpu, cpu)
+	return max(u.rssMax, rss), max(u.cpu, cpu)
 }
 
-// changed compares the sessions themselves, not when they were seen.
-func changed(a, b []proctree.Session) bool {
-	if len(a) != len(b) {
-		return true
-	}
-	for i := range a {
-		if a[i].SID != b[i].SID || a[i].Start != b[i].Start {
-			return true
-		}
-	}
-	return false
+// sameSessions compares the sessions themselves, not when they were seen.
+func sameSessions(a, b []proctree.Session) bool {
+	return slices.EqualFunc(a, b, func(x, y proctree.Session) bool {
+		return x.SID == y.SID && x.Start == y.Start
+	})
 }

@@ -175,7 +175,7 @@ func (k *killer) stop() (n int) {
 		return 0
 	}
 	for _, p := range k.alive {
-		if id := (identity{p.PID, p.Start}); !k.stopped[id] && !k.refused[id] {
+		if id := (identity{p.PID, p.Start}); !k.stopped[id] && !k.refused[id] && p.State != hiddenState {
 			k.stopped[id] = true
 			if Signal(p, stopSignal) == nil {
 				n++
@@ -192,6 +192,10 @@ func (k *killer) kill() {
 	for i := len(k.alive) - 1; i >= 0; i-- {
 		id := identity{k.alive[i].PID, k.alive[i].Start}
 		if k.killed[id] {
+			continue
+		}
+		if k.alive[i].State == hiddenState {
+			k.refused[id] = true // who may not be seen may not be killed
 			continue
 		}
 		switch err := Signal(k.alive[i], syscall.SIGKILL); {

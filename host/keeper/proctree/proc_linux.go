@@ -140,7 +140,7 @@ func walk(root int, skip map[int]bool) (procs []Proc, settled bool, err error) {
 			case unix.Kill(pid, 0) == unix.EPERM:
 				// Mounted with hidepid, /proc hides another user's child from
 				// us, its parent. It is a member all the same, and to be named.
-				procs = append(procs, Proc{PID: pid, PPID: parent.PID, State: '?', Threads: 1})
+				procs = append(procs, Proc{PID: pid, PPID: parent.PID, State: hiddenState, Threads: 1})
 			case !errors.Is(err, os.ErrProcessDone):
 				return n, err
 			}

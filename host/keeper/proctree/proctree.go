@@ -26,7 +26,8 @@ type Proc struct {
 	// and order on one machine and one boot; see BootID.
 	Start uint64
 
-	// State is the letter of /proc/PID/stat: R, S, D, T, t, Z, X, I …
+	// State is the letter of /proc/PID/stat: R, S, D, T, t, Z, X, I …; '?' for
+	// a child that the system lets its parent know by nothing but the pid.
 	State byte
 	// Threads counts them, where the system says. It matters for Dead.
 	Threads int
@@ -48,6 +49,10 @@ type Proc struct {
 func (p Proc) Dead() bool {
 	return (p.State == 'Z' || p.State == 'X' || p.State == 'x') && p.Threads <= 1
 }
+
+// hiddenState is that of a process of which nothing but the pid is known: /proc
+// is mounted with hidepid, and it is another user's.
+const hiddenState = '?'
 
 // errProtected is what Signal answers for the pids that kill(2) reads as
 // "everybody" or that hold the system up.

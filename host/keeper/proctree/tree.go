@@ -157,35 +157,47 @@ func (t *Tree) guard() map[int]bool {
 
 // look returns the members, dead ones included, parents before children. Deep
 // also reads every environment for the marker, and with Root set finds the
-// descendants in another way than the shallow look: by the table of all
-// processes instead of the lists of children, since those lists may skip
-// somebody while his siblings end (proc_pid_children(5)). settled is false when
-// members came and went so fast that nobody alive does not mean nobody there.
+// descendants in a second way: by the table of all processes besides the lists
+// of children, since those lists may skip somebody while his siblings end
+// (proc_pid_children(5)). settled is false when members came and went so fast
+// that nobody alive does not mean nobody there.
 func (t *Tree) look(deep bool, guard map[int]bool) (procs []Proc, settled bool, err error) {
 	settled = true
-	switch {
-	case t.Root > 0 && !deep:
-		procs, settled, err = walk(t.Root, guard)
-	case t.Root > 0 || t.Leader.PID > 0 || len(t.Sessions) > 0 || t.Marker != "" || t.Cgroup != nil || t.Job != nil:
-		var all []Proc
-		if all, err = table(); err == nil {
-			return t.closure(all, deep, guard), true, nil
-		}
-	}
-	if err != nil || t.Cgroup == nil && t.Job == nil {
-		return procs, settled, err
-	}
-	have := make(map[int]bool, len(procs))
-	for _, p := range procs {
-		have[p.PID] = true
-	}
-	for _, pid := range t.held() {
-		if !have[pid] && !guard[pid] {
-			if p, err := Read(pid); err == nil {
+	have := make(map[int]bool)
+	add := func(more []Proc) {
+		for _, p := range more {
+			if !have[p.PID] && !guard[p.PID] {
+				have[p.PID] = true
 				procs = append(procs, p)
 			}
 		}
 	}
+	if t.Root > 0 {
+		var found []Proc
+		if found, settled, err = walk(t.Root, guard); err != nil {
+			return found, false, err
+		}
+		add(found)
+	}
+	if t.Root > 0 && !deep {
+		for _, pid := range t.held() {
+			if have[pid] {
+				continue
+			}
+			if p, err := Read(pid); err == nil {
+				add([]Proc{p})
+			}
+		}
+		return procs, settled, nil
+	}
+	if t.Root <= 0 && t.Leader.PID <= 0 && len(t.Sessions) == 0 && t.Marker == "" && t.Cgroup == nil && t.Job == nil {
+		return nil, true, nil
+	}
+	all, err := table()
+	if err != nil {
+		return procs, false, err
+	}
+	add(t.closure(all, deep, guard))
 	return procs, settled, nil
 }
 

@@ -1,0 +1,419 @@
+package claude
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/internal/jsonline"
+)
+
+// reader turns stream-json into readings.
+//
+// Only assistant lines tell what was said: the deltas of a message whose
+// stream broke are never taken back (2.1.197 falls back to a request without
+// streaming and leaves them dangling). Only message_delta and result tell the
+// true tokens: the usage in assistant lines is the placeholder of
+// message_start. Only is_error tells success: subtype is "success" for a wrong
+// key.
+type reader struct {
+	version string
+	session string
+	model   string // that the session runs, as last told
+
+	// messages holds the model request that streams now, by the tool call of
+	// the sub-agent it belongs to ("" is the main one).
+	messages map[string]*message
+	tasks    tasks
+	denied   map[string]bool // tool calls that were told already
+	failure  *agent.Failure  // of the last synthetic message
+
+	out func(agent.Reading)
+	n   int // readings of this line
+}
+
+type message struct {
+	id, model string
+	usage     usage
+}
+
+// Bounds of what is kept between lines: a real session comes nowhere near.
+const maxKept = 1024
+
+// head is what a line is looked at for before anything is decoded. type is not
+// always the first member: a result of 2.1.332 begins with duration_api_ms.
+type head struct {
+	typ, subtype, event, message, parent, messageID []byte
+}
+
+func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
+	r.out, r.n = emit, 0
+	defer func() { r.out = nil }()
+
+	var h head
+	o := jsonline.Open(line.Bytes)
+	if !o.IsObject() {
+		r.plain(line)
+		return
+	}
+	for {
+		k, v, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(k) {
+		case "type":
+			h.typ = v
+		case "subtype":
+			h.subtype = v
+		case "event":
+			h.event = v
+		case "message":
+			h.message = v
+		case "parent_tool_use_id":
+			h.parent = v
+		case "api_message_id":
+			h.messageID = v
+		}
+	}
+	switch string(jsonline.Str(h.typ)) {
+	case "stream_event":
+		r.stream(h)
+	case "assistant":
+		r.assistant(line.Bytes, h)
+	case "user":
+		r.user(h)
+	case "system":
+		r.system(line.Bytes, string(jsonline.Str(h.subtype)))
+	case "result":
+		r.result(line.Bytes)
+	case "rate_limit_event":
+		r.rateLimit(line.Bytes)
+	case "control_request", "control_response", "control_cancel_request", "command_lifecycle",
+		"keep_alive", "tool_progress", "tool_use_summary", "auth_status", "prompt_suggestion":
+		r.emit(agent.Reading{Kind: agent.KindActivity})
+	default:
+		r.emit(agent.Reading{Kind: agent.KindUnknown})
+	}
+	if r.n == 0 {
+		r.emit(agent.Reading{Kind: agent.KindActivity})
+	}
+}
+
+func (r *reader) End(func(agent.Reading)) {}
+
+func (r *reader) emit(x agent.Reading) {
+	r.n++
+	r.out(x)
+}
+
+// plain is a line that is no JSON object: a warning that some library wrote to
+// stdout.
+func (r *reader) plain(line agent.Line) {
+	b := line.Bytes
+	r.emit(agent.Reading{Kind: agent.KindUnknown, Text: agent.Clip(string(b[:min(len(b), 2048)]))})
+}
+
+// unmarshal decodes into v and says whether the line was JSON. A member of
+// another type than expected is left out, the others stand.
+func unmarshal(b []byte, v any) bool {
+	var odd *json.UnmarshalTypeError
+	err := json.Unmarshal(b, v)
+	return err == nil || errors.As(err, &odd)
+}
+
+// usage is Anthropic's. The pointers tell a field that is missing from a zero.
+type usage struct {
+	Input      *jsonline.Count `json:"input_tokens"`
+	Output     *jsonline.Count `json:"output_tokens"`
+	CacheRead  *jsonline.Count `json:"cache_read_input_tokens"`
+	CacheWrite *jsonline.Count `json:"cache_creation_input_tokens"`
+}
+
+// merge lays what u2 tells over u: message_delta repeats only some fields.
+func (u *usage) merge(u2 usage) {
+	for _, f := range []struct{ dst, src **jsonline.Count }{
+		{&u.Input, &u2.Input}, {&u.Output, &u2.Output}, {&u.CacheRead, &u2.CacheRead}, {&u.CacheWrite, &u2.CacheWrite},
+	} {
+		if *f.src != nil {
+			*f.dst = *f.src
+		}
+	}
+}
+
+func (u usage) reading(id, model string, scope agent.Scope) *agent.Usage {
+	v := func(p *jsonline.Count) int64 {
+		if p == nil {
+			return 0
+		}
+		return int64(*p)
+	}
+	return &agent.Usage{
+		ID: id, Model: model, Scope: scope,
+		Input: v(u.Input), Output: v(u.Output), CacheRead: v(u.CacheRead), CacheWrite: v(u.CacheWrite),
+	}
+}
+
+// stream handles the raw events of the model's stream: 49 of 50 lines, so
+// nothing is decoded of a delta.
+func (r *reader) stream(h head) {
+	var typ, msg, use, delta, block []byte
+	o := jsonline.Open(h.event)
+	for {
+		k, v, ok := o.Next()
+		if !ok {
+			break
+		}
+		switch string(k) {
+		case "type":
+			typ = v
+		case "message":
+			msg = v
+		case "usage":
+			use = v
+		case "delta":
+			delta = v
+		case "content_block":
+			block = v
+		}
+	}
+	switch string(jsonline.Str(typ)) {
+	case "message_start":
+		var m struct {
+			ID, Model string
+			Usage     usage
+		}
+		if !unmarshal(msg, &m) {
+			return
+		}
+		parent := str(h.parent)
+		if len(r.messages) >= maxKept {
+			clear(r.messages)
+		}
+		if r.messages == nil {
+			r.messages = make(map[string]*message)
+		}
+		r.messages[parent] = &message{id: m.ID, model: m.Model, usage: m.Usage}
+		r.usedModel(m.Model, parent)
+		// A placeholder for the output, but the input is true, and it is all
+		// there will ever be when the stream is cut.
+		r.emit(agent.Reading{Kind: agent.KindUsage, Usage: m.Usage.reading(m.ID, m.Model, agent.PerRequest), SubAgent: parent})
+	case "message_delta":
+		parent := str(h.parent)
+		m := r.messages[parent]
+		id := str(h.messageID)
+		if m == nil || id != "" && id != m.id {
+			m = &message{id: id}
+		}
+		var u usage
+		if len(use) == 0 || !unmarshal(use, &u) {
+			return
+		}
+		m.usage.merge(u)
+		r.emit(agent.Reading{Kind: agent.KindUsage, Usage: m.usage.reading(m.id, m.model, agent.PerRequest), SubAgent: parent})
+	case "content_block_start":
+		switch string(jsonline.Str(jsonline.Get(block, "type"))) {
+		case "thinking", "redacted_thinking":
+			r.emit(agent.Reading{Kind: agent.KindThinking, Activity: "thinking", SubAgent: str(h.parent)})
+		case "text":
+			r.emit(agent.Reading{Kind: agent.KindActivity, Activity: "writing", SubAgent: str(h.parent)})
+		}
+	case "content_block_delta":
+		if jsonline.Is(jsonline.Get(delta, "type"), "thinking_delta") {
+			r.emit(agent.Reading{Kind: agent.KindThinking, SubAgent: str(h.parent)})
+		}
+	}
+}
+
+func str(v []byte) string { return string(jsonline.Str(v)) }
+
+// usedModel tells the model that really answers when it is another one than
+// was told last: a fall-back, a switch.
+func (r *reader) usedModel(model, parent string) {
+	if parent != "" || model == "" || model == synthetic || base(model) == base(r.model) {
+		return
+	}
+	r.model = model
+	r.emit(agent.Reading{Kind: agent.KindSession, SessionID: r.session, Model: model, Version: r.version})
+}
+
+// base takes the "[1m]" off: init tells the window, messages do not.
+func base(model string) string {
+	b, _, _ := strings.Cut(model, "[")
+	return b
+}
+
+const synthetic = "<synthetic>"
+
+type block struct {
+	Type      string          `json:"type"`
+	Text      string          `json:"text"`
+	Thinking  string          `json:"thinking"`
+	ID        string          `json:"id"`
+	Name      string          `json:"name"`
+	Input     json.RawMessage `json:"input"`
+	ToolUseID string          `json:"tool_use_id"`
+	IsError   bool            `json:"is_error"`
+}
+
+func (r *reader) assistant(line []byte, h head) {
+	var m struct {
+		ID, Model string
+		Usage     usage
+		Content   json.RawMessage
+	}
+	if !unmarshal(h.message, &m) {
+		r.emit(agent.Reading{Kind: agent.KindUnknown})
+		return
+	}
+	parent := str(h.parent)
+	var blocks []block
+	unmarshal(m.Content, &blocks)
+
+	if m.Model == synthetic {
+		// The CLI's own words about a failed request.
+		var e struct {
+			Error  string         `json:"error"`
+			Status jsonline.Count `json:"api_error_status"`
+		}
+		unmarshal(line, &e)
+		text := ""
+		for _, b := range blocks {
+			text += b.Text
+		}
+		if e.Error == "" && e.Status == 0 {
+			return // "No response requested." and the like
+		}
+		f := fail(int(e.Status), e.Error, text)
+		if parent == "" {
+			r.failure = f
+		}
+		r.emit(agent.Reading{Kind: agent.KindError, Failure: f, SubAgent: parent})
+		return
+	}
+	r.usedModel(m.Model, parent)
+	for _, b := range blocks {
+		x := agent.Reading{SubAgent: parent}
+		switch b.Type {
+		case "text":
+			x.Kind, x.Text, x.Activity = agent.KindText, b.Text, "writing"
+		case "thinking", "redacted_thinking":
+			x.Kind, x.Text, x.Activity = agent.KindThinking, b.Thinking, "thinking"
+		case "tool_use", "server_tool_use", "mcp_tool_use":
+			x.Kind, x.Tool = agent.KindToolStarted, tool(b)
+			x.Activity = agent.Doing(x.Tool)
+		default:
+			continue
+		}
+		r.emit(x)
+	}
+	// Without a stream of its own (no partial messages; the silent fall-back of
+	// 2.1.197) the line is all there is. Where there was one, it repeats the
+	// placeholder, and the meter keeps the fuller.
+	if cur := r.messages[parent]; (cur == nil || cur.id != m.ID) && m.Usage != (usage{}) {
+		r.emit(agent.Reading{Kind: agent.KindUsage, Usage: m.Usage.reading(m.ID, m.Model, agent.PerRequest), SubAgent: parent})
+	}
+}
+
+func tool(b block) *agent.Tool {
+	var in struct {
+		Command  string `json:"command"`
+		File     string `json:"file_path"`
+		Notebook string `json:"notebook_path"`
+		Path     string `json:"path"`
+	}
+	unmarshal(b.Input, &in)
+	t := &agent.Tool{ID: b.ID, Name: b.Name}
+	switch b.Name {
+	case "Bash", "PowerShell", "Monitor":
+		t.Command = in.Command
+	case "Edit", "MultiEdit", "Write":
+		t.Files, t.Writes = files(in.File), true
+	case "NotebookEdit":
+		t.Files, t.Writes = files(in.Notebook), true
+	case "Read":
+		t.Files = files(in.File)
+	case "NotebookRead":
+		t.Files = files(in.Notebook)
+	case "Grep", "Glob", "LS":
+		t.Files = files(in.Path)
+	case "Task", "Agent":
+		t.Spawns = true
+	}
+	return t
+}
+
+func files(f string) []string {
+	if f == "" {
+		return nil
+	}
+	return []string{f}
+}
+
+// user holds the results of tools. Their content may be megabytes of output:
+// it is walked over, not decoded.
+func (r *reader) user(h head) {
+	parent := str(h.parent)
+	o := jsonline.Open(jsonline.Get(h.message, "content"))
+	if o.IsObject() {
+		return
+	}
+	for {
+		_, b, ok := o.Next()
+		if !ok {
+			return
+		}
+		keys := [...]string{"type", "tool_use_id", "is_error", "content"}
+		var v [4][]byte
+		jsonline.Find(b, keys[:], v[:])
+		if !jsonline.Is(v[0], "tool_result") {
+			continue
+		}
+		t := &agent.Tool{ID: str(v[1]), Failed: string(v[2]) == "true"}
+		if t.Failed {
+			t.Exit = exitCode(v[3])
+		}
+		r.emit(agent.Reading{Kind: agent.KindToolFinished, Tool: t, SubAgent: parent})
+	}
+}
+
+// exitCode reads the "Exit code N" that a failed command's result begins with.
+func exitCode(content []byte) *int {
+	const word = `"Exit code `
+	s := string(content[:min(len(content), len(word)+4)])
+	if !strings.HasPrefix(s, word) {
+		return nil
+	}
+	n, digits := 0, 0
+	for _, c := range s[len(word):] {
+		if c < '0' || c > '9' {
+			break
+		}
+		n, digits = 10*n+int(c-'0'), digits+1
+	}
+	if digits == 0 {
+		return nil
+	}
+	return &n
+}
+
+func (r *reader) rateLimit(line []byte) {
+	var e struct {
+		Info struct {
+			Status   string         `json:"status"`
+			ResetsAt jsonline.Count `json:"resetsAt"`
+			Type     string         `json:"rateLimitType"`
+		} `json:"rate_limit_info"`
+	}
+	if !unmarshal(line, &e) || e.Info.Status != "rejected" {
+		return
+	}
+	f := &agent.Failure{Class: agent.RateLimit, Text: agent.Clip("rate limit reached: " + e.Info.Type)}
+	if e.Info.ResetsAt > 0 {
+		t := time.Unix(int64(e.Info.ResetsAt), 0).UTC()
+		f.Until = &t
+	}
+	r.emit(agent.Reading{Kind: agent.KindError, Failure: f})
+}

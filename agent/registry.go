@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Registry is the set of agents that a program knows. It is a value: there is
+// no global one, and a copy is as good as the original. The zero value knows
+// none. It is safe for concurrent use once made.
+type Registry struct {
+	agents []Agent // sorted by name
+}
+
+// New makes a Registry. Of two agents with one name the later one stands, so a
+// program can replace an agent that came with Rein.
+func New(agents ...Agent) Registry {
+	var r Registry
+	for _, a := range agents {
+		i, found := slices.BinarySearchFunc(r.agents, a.Name(), byName)
+		if found {
+			r.agents[i] = a
+			continue
+		}
+		r.agents = slices.Insert(r.agents, i, a)
+	}
+	return r
+}
+
+func byName(a Agent, name string) int { return cmp.Compare(a.Name(), name) }
+
+// All returns the agents, sorted by name.
+func (r Registry) All() []Agent { return slices.Clone(r.agents) }
+
+// Names returns the names, sorted.
+func (r Registry) Names() []string {
+	names := make([]string, len(r.agents))
+	for i, a := range r.agents {
+		names[i] = a.Name()
+	}
+	return names
+}
+
+// Lookup finds an agent by its name or one of its aliases, in any case. An
+// unknown name is an *Error (ErrUnknown) that names what is known and the
+// nearest to what was typed.
+func (r Registry) Lookup(name string) (Agent, error) {
+	want := strings.ToLower(strings.TrimSpace(name))
+	// Names first: no alias may hide an agent.
+	for _, a := range r.agents {
+		if a.Name() == want {
+			return a, nil
+		}
+	}
+	for _, a := range r.agents {
+		if slices.Contains(a.Capabilities("").Aliases, want) {
+			return a, nil
+		}
+	}
+	hint := "no agents are registered"
+	if len(r.agents) > 0 {
+		hint = "known are " + strings.Join(r.Names(), ", ")
+	}
+	if near := r.near(want); near != "" {
+		hint = "did you mean " + near + "? " + hint
+	}
+	return nil, &Error{Err: ErrUnknown, Value: name, Hint: hint}
+}
+
+// near returns the known name that a typing mistake would explain, or "".
+func (r Registry) near(want string) string {
+	if len(want) < 2 || len(want) > 64 {
+		return ""
+	}
+	best, bestAt := "", 3 // at most two edits away
+	for _, a := range r.agents {
+		for _, name := range append([]string{a.Name()}, a.Capabilities("").Aliases...) {
+			d := distance(want, name)
+			if strings.HasPrefix(name, want) || strings.HasPrefix(want, name) {
+				d = min(d, 1)
+			}
+			if d < bestAt && d < len(name) {
+				best, bestAt = a.Name(), d
+			}
+		}
+	}
+	return best
+}
+
+// distance is the edit distance with transpositions of neighbours counted as
+// one edit, the most frequent typing mistake.
+func distance(a, b string) int {
+	prev2, prev, cur := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range prev {
+		prev[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		cur[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cur[j] = min(cur[j], prev2[j-2]+1)
+			}
+		}
+		prev2, prev, cur = prev, cur, make([]int, len(b)+1)
+	}
+	return prev[len(b)]
+}

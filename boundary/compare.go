@@ -1,0 +1,252 @@
+package boundary
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rein-run/rein/internal/git"
+)
+
+// Change is one difference between two snapshots.
+type Change struct {
+	What string `json:"what"` // in words: one of the constants, or "tag created", "notes moved" …
+	Ref  string `json:"ref"`  // what changed: a full reference name, HEAD, or a path
+	// Before and After are object ids, or full reference names where HEAD or a
+	// symbolic reference points; "" is nothing.
+	Before string `json:"before"`
+	After  string `json:"after"`
+	// Restore is the command that undoes it, for a POSIX shell where the
+	// repository is; "" when there is none. It touches references only, never a
+	// file of the working tree, and fails where the reference has moved since.
+	Restore string `json:"restore,omitempty"`
+}
+
+// The words of What that are not made from the kind of reference.
+const (
+	Committed = "committed"       // a branch has new commits on top
+	Reset     = "reset"           // a branch went back
+	Rewritten = "rewritten"       // a branch was amended, rebased or forced elsewhere
+	Switched  = "branch switched" // HEAD names something else
+	HeadMoved = "HEAD moved"      // a detached HEAD
+	Stashed   = "stash changed"
+	Deleted   = "repository deleted"
+	Replaced  = "repository replaced"
+	Created   = "repository created"
+
+	moved = "branch moved" // Compare cannot tell how; Check can
+)
+
+const stashRef = "refs/stash"
+
+// Compare names every difference, in a stable order: HEAD first, then the
+// references by name, the stash, the working trees. Snapshots that could not be
+// taken (no git, not trusted) have none.
+func Compare(before, after Snapshot) []Change {
+	switch {
+	case !before.Checked && !after.Checked:
+		return nil
+	case !before.Checked:
+		if before.Why != NoRepo {
+			return nil
+		}
+		return []Change{{What: Created, Ref: after.CommonDir, After: after.Head.OID}}
+	case !after.Checked:
+		if after.Why != NoRepo {
+			return nil
+		}
+		return []Change{{What: Deleted, Ref: before.CommonDir, Before: before.Head.OID}}
+	case before.CommonDir != after.CommonDir:
+		return []Change{replaced(before, after)}
+	}
+	p := pair{before: before, after: after}
+	p.head("HEAD", before.Dir, before.Head, after.Head)
+	p.refs()
+	p.stash()
+	p.worktrees()
+	return p.changes
+}
+
+func replaced(before, after Snapshot) Change {
+	return Change{What: Replaced, Ref: before.CommonDir, Before: before.Head.OID, After: after.Head.OID}
+}
+
+type pair struct {
+	before, after Snapshot
+	changes       []Change
+}
+
+func (p *pair) add(what, ref, before, after string, restore ...string) {
+	p.changes = append(p.changes, Change{what, ref, before, after, strings.Join(restore, " && ")})
+}
+
+// git writes a git command for a shell.
+func (p *pair) git(args ...string) string { return command(p.before.Dir, args...) }
+
+// head compares where HEAD of one working tree points. A branch that moved
+// under a HEAD that stayed on it is told once, as the branch.
+func (p *pair) head(name, dir string, b, a git.Head) {
+	switch {
+	case b.Ref != a.Ref:
+		back := command(dir, "symbolic-ref", "HEAD", b.Ref)
+		if b.Detached() {
+			back = command(dir, "update-ref", "--no-deref", "HEAD", b.OID)
+		}
+		p.add(Switched, name, cmp.Or(b.Ref, b.OID), cmp.Or(a.Ref, a.OID), back)
+	case b.Detached() && b.OID != a.OID:
+		p.add(HeadMoved, name, b.OID, a.OID, command(dir, "update-ref", "--no-deref", "HEAD", b.OID, a.OID))
+	}
+}
+
+func (p *pair) refs() {
+	b, a := p.before.Refs, p.after.Refs
+	for len(b) > 0 || len(a) > 0 {
+		switch {
+		case len(a) == 0 || len(b) > 0 && b[0].Name < a[0].Name:
+			p.ref(b[0].Name, &b[0], nil)
+			b = b[1:]
+		case len(b) == 0 || a[0].Name < b[0].Name:
+			p.ref(a[0].Name, nil, &a[0])
+			a = a[1:]
+		default:
+			if b[0] != a[0] {
+				p.ref(a[0].Name, &b[0], &a[0])
+			}
+			b, a = b[1:], a[1:]
+		}
+	}
+}
+
+// ref tells one reference that was created (b is nil), deleted (a is nil) or
+// moved. The restore commands give the old value too, so that they fail rather
+// than destroy what somebody else did in the meantime; zeros say "must not
+// exist".
+func (p *pair) ref(name string, b, a *git.Ref) {
+	if name == stashRef {
+		return // told with its whole list
+	}
+	kind := kindOf(name)
+	switch {
+	case b == nil && a.Symref != "":
+		p.add(kind+" created", name, "", a.Symref, p.git("symbolic-ref", "-d", name))
+	case b == nil:
+		what := kind + " created"
+		if name == p.before.Head.Ref && p.before.Head.Unborn() {
+			what = Committed // the first commit of an empty repository
+		}
+		p.add(what, name, "", a.OID, p.git("update-ref", "--no-deref", "-d", name, a.OID))
+	case a == nil && b.Symref != "":
+		p.add(kind+" deleted", name, b.Symref, "", p.git("symbolic-ref", name, b.Symref))
+	case a == nil:
+		p.add(kind+" deleted", name, b.OID, "", p.git("update-ref", "--no-deref", name, b.OID, strings.Repeat("0", len(b.OID))))
+	case b.Symref != a.Symref:
+		back := p.git("symbolic-ref", name, b.Symref)
+		if b.Symref == "" {
+			back = p.git("update-ref", "--no-deref", name, b.OID)
+		}
+		p.add(kind+" moved", name, cmp.Or(b.Symref, b.OID), cmp.Or(a.Symref, a.OID), back)
+	case a.Symref != "":
+		// what it stands for moved, and is told by its own name
+	default:
+		p.add(kind+" moved", name, b.OID, a.OID, p.git("update-ref", "--no-deref", name, b.OID, a.OID))
+	}
+}
+
+// stash compares the whole stash: what was dropped from below the top moves no
+// reference.
+func (p *pair) stash() {
+	b, a := p.before.Stash, p.after.Stash
+	if slices.Equal(b, a) {
+		return
+	}
+	var back []string
+	for i := len(a) - 1; i >= 0; i-- { // from below: dropping renumbers what is above only
+		if !slices.Contains(b, a[i]) {
+			back = append(back, p.git("stash", "drop", fmt.Sprintf("stash@{%d}", i)))
+		}
+	}
+	for _, oid := range slices.Backward(b) {
+		if !slices.Contains(a, oid) {
+			back = append(back, p.git("stash", "store", "-m", "restored", oid))
+		}
+	}
+	p.add(Stashed, stashRef, first(b), first(a), back...)
+}
+
+func first(s []string) string {
+	if len(s) == 0 {
+		return ""
+	}
+	return s[0]
+}
+
+// worktrees compares which working trees there are and where the HEAD of the
+// others points: an agent in a linked worktree that switches the branch of the
+// user's own checkout is seen here.
+func (p *pair) worktrees() {
+	after := map[string]git.Worktree{}
+	for _, w := range p.after.Worktrees {
+		after[w.Path] = w
+	}
+	before := map[string]bool{}
+	for _, b := range p.before.Worktrees {
+		before[b.Path] = true
+		a, there := after[b.Path]
+		switch {
+		case !there || a.Gone && !b.Gone:
+			add := []string{"worktree", "add", "--force", b.Path, strings.TrimPrefix(b.Head.Ref, "refs/heads/")}
+			if b.Head.Detached() {
+				add = []string{"worktree", "add", "--force", "--detach", b.Path, b.Head.OID}
+			}
+			p.add("worktree removed", b.Path, cmp.Or(b.Head.Ref, b.Head.OID), "", p.git(add...))
+		case b.Path != p.before.Top && !b.Bare && !a.Bare:
+			p.head("HEAD of "+b.Path, b.Path, b.Head, a.Head)
+		}
+	}
+	for _, a := range p.after.Worktrees {
+		if !before[a.Path] {
+			p.add("worktree added", a.Path, "", cmp.Or(a.Head.Ref, a.Head.OID), p.git("worktree", "remove", a.Path))
+		}
+	}
+}
+
+// kindOf says in words what a reference is.
+func kindOf(name string) string {
+	for _, k := range []struct{ prefix, word string }{
+		{"refs/heads/", "branch"},
+		{"refs/tags/", "tag"},
+		{"refs/remotes/", "remote-tracking ref"}, // moves with a push or a fetch
+		{"refs/notes/", "notes"},
+		{"refs/replace/", "replacement"},
+	} {
+		if strings.HasPrefix(name, k.prefix) {
+			return k.word
+		}
+	}
+	return "ref"
+}
+
+// command writes a git command for a POSIX shell. Names of branches may hold
+// any of $ ` ( ) ; & | ' " and come from the agent.
+func command(dir string, args ...string) string {
+	s := "git -C " + quote(dir)
+	for _, a := range args {
+		s += " " + quote(a)
+	}
+	return s
+}
+
+func quote(s string) string {
+	safe := s != "" && strings.IndexFunc(s, func(c rune) bool {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+			return false
+		}
+		return !strings.ContainsRune("_-./:@%+,=", c)
+	}) < 0
+	if safe {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

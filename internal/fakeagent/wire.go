@@ -1,0 +1,11 @@
+package fakeagent
+
+func newWire(a *agent) wire {
+	switch a.name {
+	case "codex":
+		return newCodex(a)
+	case "pi":
+		return newPi(a)
+	}
+	return newClaude(a)
+}

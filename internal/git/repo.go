@@ -1,0 +1,186 @@
+package git
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Repo says which repository a directory belongs to. Paths are absolute, where
+// the repository is.
+type Repo struct {
+	CommonDir string // shared by all worktrees: refs, objects, config
+	GitDir    string // of this worktree: HEAD, index
+	Top       string // of the working tree; "" in a bare repository and inside .git
+	Bare      bool
+}
+
+// Linked says that the directory is in a linked worktree.
+func (r *Repo) Linked() bool { return r.CommonDir != r.GitDir }
+
+// Find says which repository dir belongs to. Errors match ErrNoGit, ErrNoRepo
+// and ErrUntrusted.
+func Find(ctx context.Context, run Runner, dir string) (*Repo, error) {
+	out, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute",
+		"--git-common-dir", "--git-dir", "--is-bare-repository", "--is-inside-work-tree")
+	if err != nil {
+		return nil, err
+	}
+	l := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(l) != 4 {
+		return nil, fmt.Errorf("git rev-parse in %s: cannot be understood: %d lines instead of 4", dir, len(l))
+	}
+	r := &Repo{CommonDir: l[0], GitDir: l[1], Bare: l[2] == "true"}
+	if l[3] == "true" {
+		out, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute", "--show-toplevel")
+		if err != nil {
+			return nil, err
+		}
+		r.Top = strings.TrimSuffix(string(out), "\n")
+	}
+	return r, nil
+}
+
+// CommonDir is the absolute path of the directory that all worktrees of dir's
+// repository share.
+func CommonDir(ctx context.Context, run Runner, dir string) (string, error) {
+	r, err := Find(ctx, run, dir)
+	if err != nil {
+		return "", err
+	}
+	return r.CommonDir, nil
+}
+
+// Head is where HEAD points.
+type Head struct {
+	Ref string `json:"ref,omitempty"` // "refs/heads/main"; "" when detached
+	OID string `json:"oid,omitempty"` // "" when the branch has no commit yet
+}
+
+// Detached says that HEAD names a commit and no branch.
+func (h Head) Detached() bool { return h.Ref == "" }
+
+// Unborn says that HEAD names a branch that has no commit yet.
+func (h Head) Unborn() bool { return h.OID == "" }
+
+// ReadHead reads HEAD of the worktree that dir is in.
+func ReadHead(ctx context.Context, run Runner, dir string) (Head, error) {
+	var h Head
+	switch out, err := run.git(ctx, dir, "symbolic-ref", "-q", "HEAD"); {
+	case err == nil:
+		h.Ref = strings.TrimSuffix(string(out), "\n")
+	case !failed(err, 1): // 1: detached
+		return Head{}, err
+	}
+	switch out, err := run.git(ctx, dir, "rev-parse", "-q", "--verify", "HEAD"); {
+	case err == nil:
+		h.OID = strings.TrimSuffix(string(out), "\n")
+	case !failed(err, 1): // 1: unborn
+		return Head{}, err
+	}
+	return h, nil
+}
+
+// Ref is one reference.
+type Ref struct {
+	Name   string `json:"name"`             // whole: "refs/heads/main"
+	OID    string `json:"oid"`              // of what it names; of the tag object for an annotated tag
+	Symref string `json:"symref,omitempty"` // the reference that it stands for
+}
+
+// Refs lists every reference, sorted by name: branches, tags, remote-tracking,
+// stash, notes and all others. HEAD is not one of them.
+func Refs(ctx context.Context, run Runner, dir string) ([]Ref, error) {
+	// A NUL cannot be in a name; %00 is a format's way to write one.
+	out, err := run.git(ctx, dir, "for-each-ref", "--format=%(refname)%00%(objectname)%00%(symref)")
+	if err != nil {
+		return nil, err
+	}
+	var refs []Ref
+	for line := range strings.Lines(string(out)) {
+		f := strings.Split(strings.TrimSuffix(line, "\n"), "\x00")
+		if len(f) != 3 {
+			return nil, fmt.Errorf("git for-each-ref in %s: cannot be understood", dir)
+		}
+		refs = append(refs, Ref{Name: f[0], OID: f[1], Symref: f[2]})
+	}
+	slices.SortFunc(refs, func(a, b Ref) int { return strings.Compare(a.Name, b.Name) })
+	return refs, nil
+}
+
+// Stash lists the commits of the stash, newest first.
+func Stash(ctx context.Context, run Runner, dir string) ([]string, error) {
+	out, err := run.git(ctx, dir, "rev-list", "--walk-reflogs", "refs/stash", "--")
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(out)), nil
+}
+
+// Worktree is one working tree of a repository.
+type Worktree struct {
+	Path string `json:"path"`
+	Head Head   `json:"head"`
+	Bare bool   `json:"bare,omitempty"`
+	// Gone says that the directory does not exist any more.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// Worktrees lists the working trees of dir's repository; the first is the main
+// one.
+func Worktrees(ctx context.Context, run Runner, dir string) ([]Worktree, error) {
+	sep := "\x00"
+	out, err := run.git(ctx, dir, "worktree", "list", "--porcelain", "-z")
+	if failed(err, 129) { // usage: -z came with git 2.36
+		sep = "\n"
+		out, err = run.git(ctx, dir, "worktree", "list", "--porcelain")
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Worktree
+	for record := range strings.SplitSeq(string(out), sep+sep) {
+		var w Worktree
+		for line := range strings.SplitSeq(record, sep) {
+			key, value, _ := strings.Cut(line, " ")
+			switch key {
+			case "worktree":
+				w.Path = value
+			case "HEAD":
+				if strings.Trim(value, "0") != "" { // zeros: unborn
+					w.Head.OID = value
+				}
+			case "branch":
+				w.Head.Ref = value
+			case "bare":
+				w.Bare = true
+			case "prunable":
+				w.Gone = true
+			}
+		}
+		if w.Path != "" {
+			all = append(all, w)
+		}
+	}
+	return all, nil
+}
+
+// Ancestor says whether the commit old is new or one of its ancestors. Commits
+// that are not there are an *ExitError.
+func Ancestor(ctx context.Context, run Runner, dir, old, new string) (bool, error) {
+	_, err := run.git(ctx, dir, "merge-base", "--is-ancestor", old, new)
+	if failed(err, 1) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Has says whether the object is in the repository.
+func Has(ctx context.Context, run Runner, dir, oid string) (bool, error) {
+	_, err := run.git(ctx, dir, "cat-file", "-e", oid)
+	if failed(err, 1) {
+		return false, nil
+	}
+	return err == nil, err
+}
