@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rein-run/rein/internal/fakeagent"
 	"github.com/rein-run/rein/test/clis"
 )
 
@@ -18,6 +19,7 @@ import (
 // the machine: in a network namespace that has only loopback, where that can
 // be made (Linux, as root).
 func TestMain(m *testing.M) {
+	fakeagent.Reexec()
 	if os.Getenv(isolated) == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		for _, name := range clis.Names {
