@@ -30,7 +30,7 @@ type Screen struct {
 
 	mu     sync.Mutex
 	run    *rein.Run
-	last   string // last plain activity
+	room   float64 // lines that may be written now
 	lastAt time.Time
 	drawn  bool
 	stop   chan struct{}
@@ -43,7 +43,7 @@ func New(w *os.File, o *Options) *Screen {
 	if o == nil {
 		o = &Options{}
 	}
-	s := &Screen{w: w, quiet: o.Quiet}
+	s := &Screen{w: w, quiet: o.Quiet, room: plainBurst, lastAt: time.Now()}
 	s.live = !s.quiet && term.IsTerminal(int(w.Fd())) && os.Getenv("TERM") != "dumb"
 	_, no := os.LookupEnv("NO_COLOR")
 	s.color = s.live && (!no || os.Getenv("NO_COLOR") == "")
@@ -52,7 +52,9 @@ func New(w *os.File, o *Options) *Screen {
 
 const (
 	redraw = 200 * time.Millisecond
-	// plainEvery keeps a chatty agent from flooding a log.
+	// plainBurst and plainEvery keep a chatty agent from flooding a log: so many
+	// lines at once, and one more each plainEvery.
+	plainBurst = 20
 	plainEvery = time.Second
 )
 
@@ -105,17 +107,29 @@ func (s *Screen) Stop() {
 	s.erase()
 }
 
-// Reading is a hook of the run: on a pipe, activities become lines.
+// Reading is a hook of the run: on a pipe, what the agent does becomes lines.
+// What it merely is (thinking, writing) is for the live line.
 func (s *Screen) Reading(r agent.Reading) {
 	if s.quiet || s.live || r.Activity == "" {
 		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.run == nil || r.Activity == s.last || time.Since(s.lastAt) < plainEvery {
+	switch r.Kind {
+	case agent.KindToolStarted, agent.KindRetry, agent.KindDenied, agent.KindError:
+	default:
 		return
 	}
-	s.last, s.lastAt = r.Activity, time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.run == nil {
+		return
+	}
+	s.room = min(plainBurst, s.room+float64(now.Sub(s.lastAt))/float64(plainEvery))
+	s.lastAt = now
+	if s.room < 1 {
+		return
+	}
+	s.room--
 	st := s.run.State()
 	fmt.Fprintf(s.w, "rein: %s %s\n", elapsed(st.Elapsed), Clean(s.run.Redact(r.Activity)))
 }
