@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/rein-run/rein/host/driver"
@@ -33,7 +34,12 @@ func (p *Process) Kill(ctx context.Context) error {
 	case <-k.done:
 		return p.h.wrap("kill", k.err)
 	case <-p.done:
-		return nil
+		select {
+		case <-k.done: // both: an end that was not confirmed is no success
+			return p.h.wrap("kill", k.err)
+		default:
+			return nil
+		}
 	case <-ctx.Done():
 		return p.h.wrap("kill", context.Cause(ctx))
 	}
@@ -50,7 +56,8 @@ func (k *killing) failed() bool {
 }
 
 func (p *Process) carryOut(k *killing, ctx context.Context) {
-	defer close(k.done)
+	told := sync.OnceFunc(func() { close(k.done) })
+	defer told()
 	limit := p.h.opt.KillTimeout
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTimeout("kill", limit))
 	defer cancel()
@@ -67,6 +74,7 @@ func (p *Process) carryOut(k *killing, ctx context.Context) {
 	case <-ctx.Done():
 		k.err = context.Cause(ctx)
 	}
+	told() // before the end: who waits for both must see that it failed
 	p.finish(driver.Exit{Reason: driver.Lost, Detail: killNotConfirmed})
 }
 
