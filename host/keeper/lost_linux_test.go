@@ -94,6 +94,7 @@ func TestReapEscapee(t *testing.T) {
 			}
 			at.cmd.Process.Kill()
 			wait(t, p)
+			at.left(at.gone)
 			rec, err := ReadRecord(dir)
 			if err != nil {
 				t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"time"
 
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper/proctree"
@@ -24,7 +25,7 @@ func Reap(ctx context.Context, rec *Record) (ended, survivors, unproven []driver
 	if rec.BootID == "" || rec.BootID != proctree.BootID() {
 		return nil, nil, nil, nil
 	}
-	if alive(rec.Keeper) && rec.Keeper.PID != os.Getpid() {
+	if rec.Keeper.PID != os.Getpid() && !awaitDeath(ctx, rec.Keeper) {
 		return nil, nil, nil, ErrKept
 	}
 	t := &proctree.Tree{
@@ -55,6 +56,24 @@ func Reap(ctx context.Context, rec *Record) (ended, survivors, unproven []driver
 		err = errors.Join(err, t.Cgroup.Remove())
 	}
 	return ended, procs(left), procs(suspects), errors.Join(err, serr)
+}
+
+// awaitDeath gives a process that is dying a moment: its streams are closed some
+// time before it counts as dead.
+func awaitDeath(ctx context.Context, p driver.Proc) bool {
+	for range 25 {
+		if !alive(p) {
+			return true
+		}
+		t := time.NewTimer(10 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return false
+		}
+	}
+	return !alive(p)
 }
 
 func alive(p driver.Proc) bool {
