@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -124,6 +125,7 @@ func TestEachClock(t *testing.T) {
 
 		// idle: any byte resets
 		{"idle: single bytes reset it", only(Clocks{Idle: minute}), every(59*sec, 10*59*sec, out), "timed_out/idle 10m50s"},
+		{"idle: the last byte counts", Clocks{}, []step{{10 * sec, out}, {11 * sec, out}}, "timed_out/idle 5m11s"},
 		{"idle: off", Clocks{Idle: None, Stall: None}, []step{{sec, out}}, "timed_out/total 30m0s"},
 		{"idle: everything off", only(Clocks{}), []step{{sec, out}}, ""},
 
@@ -308,6 +310,22 @@ func TestFalseAlarms(t *testing.T) {
 			Clocks{},
 			[]step{{sec, tell(toolStarted("long"))}, {2 * sec, tell(toolStarted("short"))}, {3 * sec, tell(toolFinished("short"))}},
 			"timed_out/tool 15m1s",
+		},
+		{ // words behind a call in the same message are no proof either
+			"text behind a call",
+			Clocks{},
+			[]step{{sec, tell(toolStarted("long"))}, {2 * sec, tell(text)}},
+			"timed_out/tool 15m1s",
+		},
+		{ // what a sub-agent left open is over with the sub-agent
+			"calls of a sub-agent that is done",
+			Clocks{},
+			[]step{
+				{sec, tell(agent.Reading{Kind: agent.KindToolStarted, Tool: &agent.Tool{ID: "s", Spawns: true}})},
+				{2 * sec, tell(sub("s", toolStarted("x")))},
+				{10 * sec, tell(toolFinished("s"))},
+			},
+			"timed_out/idle 5m10s",
 		},
 		{ // evidence without bound: a sub-agent that is never done
 			"endless life",
@@ -599,5 +617,13 @@ func BenchmarkOutput(b *testing.B) {
 	go w.Run(ctx)
 	for b.Loop() {
 		w.Output(1)
+	}
+}
+
+// BenchmarkCounter is what one atomic addition costs on the same machine.
+func BenchmarkCounter(b *testing.B) {
+	var n atomic.Int64
+	for b.Loop() {
+		n.Add(1)
 	}
 }
