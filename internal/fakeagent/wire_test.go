@@ -17,6 +17,9 @@ func TestToolsReallyRun(t *testing.T) {
 		if err != nil || string(b) != "made\n" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+		if !strings.Contains(r.stdout.String(), "All <done> & well.") {
+			t.Errorf("%s: the text is escaped as no JavaScript CLI does", name)
+		}
 	}
 }
 
