@@ -1,6 +1,6 @@
 //go:build real
 
-package meter_test
+package real
 
 import (
 	"bytes"
@@ -23,36 +23,38 @@ import (
 	"github.com/rein-run/rein/host/local"
 	"github.com/rein-run/rein/internal/fakemodel"
 	"github.com/rein-run/rein/meter"
+	"github.com/rein-run/rein/test/clis"
 )
 
-// The real CLIs that are first in PATH, on a scripted model: the prompt arrives
+// Rein's agents drive the real CLIs on a scripted model: the prompt arrives
 // byte for byte by stdin, the tool runs, what the meter says is what the model
 // told, a resumed session is charged for its own turn, and in read-only mode
-// nothing is written. A CLI that is missing is a failure that says how to
-// install it.
-func TestReal(t *testing.T) {
+// nothing is written.
+func TestMeter(t *testing.T) {
 	for _, c := range []struct {
+		cli   func(testing.TB) clis.CLI
 		agent agent.Agent
 		setup func(*fakemodel.Server, string) (fakemodel.Setup, error)
 		shell func(command string) fakemodel.Call
 	}{
-		{claude.Agent{}, fakemodel.Claude, shell("Bash", "command")},
-		{codex.Agent{}, fakemodel.Codex, shell("exec_command", "cmd")},
-		{pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
+		{clis.Claude, claude.Agent{}, fakemodel.Claude, shell("Bash", "command")},
+		{clis.Codex, codex.Agent{}, fakemodel.Codex, shell("exec_command", "cmd")},
+		{clis.Pi, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
+		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 	} {
-		t.Run(c.agent.Name(), func(t *testing.T) {
-			t.Parallel()
-			r := &real{t: t, agent: c.agent, dir: t.TempDir()}
+		cli := c.cli(t)
+		t.Run(cli.Name, func(t *testing.T) {
+			r := &metered{t: t, agent: c.agent, dir: t.TempDir(), path: cli.Path(os.Getenv("PATH"))}
 			h := host.New(local.New(nil), nil)
 			defer h.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			var err error
-			if r.facts, err = agent.Probe(ctx, h, c.agent, nil); err != nil {
+			if r.facts, err = agent.Probe(ctx, h, c.agent, &agent.ProbeOptions{Env: driver.Env{"PATH": r.path}}); err != nil {
 				t.Fatal(err)
 			}
-			if r.facts.Version == "" {
-				t.Fatal("the version is not understood")
+			if r.facts.Version != cli.Version {
+				t.Fatalf("version %q, want %q", r.facts.Version, cli.Version)
 			}
 			if r.model, err = fakemodel.New(fakemodel.Script{Turns: []fakemodel.Turn{
 				{Text: "I make it.", Tools: []fakemodel.Call{c.shell("echo hi > made.txt")}, In: 700, Out: 30, CacheRead: 11},
@@ -115,8 +117,9 @@ func shell(tool, arg string) func(string) fakemodel.Call {
 	return func(command string) fakemodel.Call { return fakemodel.Tool(tool, map[string]any{arg: command}) }
 }
 
-type real struct {
+type metered struct {
 	t     *testing.T
+	path  string
 	agent agent.Agent
 	facts agent.Facts
 	dir   string
@@ -139,8 +142,8 @@ func (o outcome) want(t *testing.T, what string, u fakemodel.Usage) {
 	}
 }
 
-// args are the setup's for the CLI, without the model: that is the run's.
-func (r *real) run(ctx context.Context, inv agent.Invocation, m *meter.Meter) outcome {
+// run gives the CLI the setup's arguments, but for the model: that is the run's.
+func (r *metered) run(ctx context.Context, inv agent.Invocation, m *meter.Meter) outcome {
 	r.t.Helper()
 	inv.Dir = r.dir
 	for i := 0; i < len(r.setup.Args); i++ {
@@ -157,7 +160,7 @@ func (r *real) run(ctx context.Context, inv agent.Invocation, m *meter.Meter) ou
 	}
 	cmd := exec.CommandContext(ctx, c.Argv[0], c.Argv[1:]...)
 	cmd.Dir, cmd.Stdin = r.dir, bytes.NewReader(c.Stdin)
-	env := driver.Env{"PATH": os.Getenv("PATH")}
+	env := driver.Env{"PATH": r.path}
 	for _, e := range []driver.Env{agent.Quiet(nil), r.setup.Env, c.Env} {
 		for k, v := range e {
 			env[k] = v
@@ -200,6 +203,6 @@ func (r *real) run(ctx context.Context, inv agent.Invocation, m *meter.Meter) ou
 }
 
 // asked says that a request's body holds the text.
-func (r *real) asked(text string) bool {
+func (r *metered) asked(text string) bool {
 	return slices.ContainsFunc(r.model.Bodies(), func(b []byte) bool { return strings.Contains(string(b), text) })
 }
