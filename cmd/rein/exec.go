@@ -22,7 +22,7 @@ type execCmd struct {
 	Unset []string      `help:"Variable to remove; may be repeated." placeholder:"NAME" sep:"none"`
 	Merge bool          `help:"stderr into stdout, in the order written."`
 	Grace time.Duration `help:"From TERM to KILL." default:"1s"`
-	Cmd   []string      `arg:"" passthrough:"" help:"The command, after --."`
+	Cmd   []string      `arg:"" optional:"" passthrough:"" help:"The command, after --."`
 }
 
 func (execCmd) Help() string {
