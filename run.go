@@ -198,6 +198,8 @@ func (r *Run) spawn(ctx context.Context) error {
 	r.out = newOutput(r.dir.Dir(), newReader(p.agent, p.facts), r.watch, r.hooks, func(err error) {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	})
+	r.out.digest.meter.Resumed = p.task.Session.Resume != ""
+	r.out.digest.meter.Baseline = baseline(p.store, p.agent.Name(), p.task.Dir, p.task.Session)
 	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
 		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
 	}
@@ -347,6 +349,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)
 	r.hooks.close()
 
+	saveThread(r.dir, thread{Agent: rep.Agent, Session: rep.SessionID, Dir: rep.Dir, Usage: d.meter.Thread()})
 	r.report = rep
 	if err := r.dir.WriteState(store.Ended, rep); err != nil {
 		// The report exists all the same and goes to the caller; that it could

@@ -490,3 +490,20 @@ func TestSecretStaysInTheTranscript(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A resumed conversation is charged for its own run alone, though codex tells
+// only the sum of all.
+func TestResumeIsChargedOnce(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	steps := []fakeagent.Step{{Do: "text", Text: "x", Usage: &fakeagent.Usage{In: 100, Out: 50}}, {Do: "result"}}
+	first := s.do(s.scenario("codex", fakeagent.Scenario{Session: "thread-1", Steps: steps}))
+	task := s.scenario("codex", fakeagent.Scenario{Session: "thread-1", Before: fakeagent.Usage{In: 100, Out: 50}, Steps: steps})
+	task.Session.Resume = first.SessionID
+	second := s.do(task)
+	for _, rep := range []*rein.Report{first, second} {
+		if rep.Usage.InputTokens != 100 || rep.Usage.OutputTokens != 50 {
+			t.Errorf("%s: usage %+v", rep.ID, rep.Usage)
+		}
+	}
+}
