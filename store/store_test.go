@@ -262,8 +262,9 @@ func TestGC(t *testing.T) {
 	must(t, held.WriteState(Ended, map[string]any{"started_at": old, "ended_at": old}))
 	must(t, os.Mkdir(filepath.Join(s.runs(), "garbage"), 0o700))
 	must(t, os.MkdirAll(filepath.Join(s.runs(), goneDir+"x", "y"), 0o700))
-	_, err := s.LeaseDir("local:", t.TempDir(), "x", false)
+	lease, err := s.LeaseDir("local:", t.TempDir(), "x", false)
 	must(t, err)
+	defer lease.Release()
 
 	gc := func(older time.Duration, keep int, max int64, want ...string) {
 		t.Helper()

@@ -14,9 +14,9 @@ import (
 
 // Server is the running model server. Its methods may be called concurrently.
 type Server struct {
-	url    string
-	http   *http.Server
-	busy   sync.WaitGroup // handlers
+	url  string
+	http *http.Server
+	busy sync.WaitGroup // handlers
 
 	mu       sync.Mutex
 	closed   bool

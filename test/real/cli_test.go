@@ -44,7 +44,7 @@ var subjects = []subject{
 	},
 	{
 		name: "codex", cli: clis.Codex, setup: fakemodel.Codex, end: "turn.completed",
-		args:  []string{"exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
+		args: []string{"exec", "--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"},
 		// Without a yield time a command that runs is left running after 10 s.
 		shell: func(c string) fakemodel.Call {
 			return fakemodel.Tool("exec_command", in{"cmd": c, "yield_time_ms": 30_000})

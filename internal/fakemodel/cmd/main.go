@@ -36,7 +36,7 @@ func run() (int, error) {
 		"claude": fakemodel.Claude, "codex": fakemodel.Codex, "pi": fakemodel.Pi,
 	}
 	if len(args) < 3 || args[1] != "--" || recipes[args[0]] == nil {
-		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi -- COMMAND [ARG]...")
+		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi -- COMMAND and its arguments")
 	}
 	var script fakemodel.Script
 	if *file != "" {
