@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/rein-run/rein/agent"
@@ -17,6 +16,7 @@ import (
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper/proctree"
+	"github.com/rein-run/rein/internal/disk"
 	"github.com/rein-run/rein/internal/git"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
@@ -425,7 +425,7 @@ func checkBoundary(ctx context.Context, run git.Runner, before boundary.Snapshot
 
 // tail is the last lines of a file on one line, for the failure.
 func tail(path string) string {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	f, err := disk.Open(path)
 	if err != nil {
 		return ""
 	}

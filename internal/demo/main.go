@@ -124,7 +124,8 @@ func repository(ctx context.Context, dir string) error {
 		}
 	}
 	for _, args := range [][]string{
-		{"init", "-q"}, {"add", "."},
+		{"init", "-q"},
+		{"add", "."},
 		{"-c", "user.name=Demo", "-c", "user.email=demo@example.invalid", "commit", "-q", "-m", "calc, with a mistake"},
 	} {
 		if out, err := output(ctx, dir, os.Environ(), "git", args...); err != nil {
@@ -146,10 +147,12 @@ func agent(ctx context.Context, home, repo, bin string) (args, env []string, sto
 			return nil, nil, stop, err
 		}
 		scenario := fakeagent.Scenario{Steps: []fakeagent.Step{
-			{Do: "text", Text: "I will run the test first.", More: true}, {Do: "bash", Command: "go test ./..."},
+			{Do: "text", Text: "I will run the test first.", More: true},
+			{Do: "bash", Command: "go test ./..."},
 			{Do: "write", Path: filepath.Join(repo, "calc.go"), Text: fixed},
 			{Do: "bash", Command: "go test ./..."},
-			{Do: "text", Text: answer}, {Do: "result"},
+			{Do: "text", Text: answer},
+			{Do: "result"},
 		}}
 		return []string{"--agent", "pi"}, []string{scenario.Env()}, stop, nil
 	}
