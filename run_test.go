@@ -240,6 +240,26 @@ func TestHostile(t *testing.T) {
 			},
 		},
 		{
+			name: "too much memory", steps: []fakeagent.Step{text, {Do: "spawn", How: "tree", Count: 20}, {Do: "hang"}},
+			tune: func(task *rein.Task) { task.Limits.Memory = 8 << 20 },
+			check: func(t *testing.T, rep *rein.Report) {
+				if rep.End != (rein.End{Kind: rein.OverBudget, Detail: "memory"}) || rep.Resources.RSSMaxBytes < 8<<20 {
+					t.Errorf("end %+v, %d bytes", rep.End, rep.Resources.RSSMaxBytes)
+				}
+			},
+		},
+		{
+			name: "short children", steps: []fakeagent.Step{{Do: "spawn", How: "many", Count: shortChildren}, text, result}, check: okWith(nil),
+		},
+		{
+			name: "stream", steps: []fakeagent.Step{{Do: "flood", Bytes: streamBytes, Size: 4096, Every: 50}, text, result},
+			check: okWith(func(t *testing.T, rep *rein.Report) {
+				if rep.Transcript.Bytes < streamBytes {
+					t.Errorf("transcript has %d bytes", rep.Transcript.Bytes)
+				}
+			}),
+		},
+		{
 			name: "401 for ever", steps: []fakeagent.Step{{Do: "retry", Status: 401, Count: 10, Millis: 100}, {Do: "hang"}},
 			check: func(t *testing.T, rep *rein.Report) {
 				if rep.End != (rein.End{Kind: rein.GaveUp, Detail: "auth"}) || rep.ExitCode() != 11 || !has(rep, rein.FoundAuth) {

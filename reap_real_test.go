@@ -1,5 +1,0 @@
-//go:build real
-
-package rein_test
-
-const killRounds = 100
