@@ -15,8 +15,13 @@ import (
 // another name.
 func TestMain(m *testing.M) {
 	agent := func() { os.Exit(fakeagent.Main()) }
-	if len(os.Args) > 1 && os.Args[1] == "fakeagent-child" {
-		agent()
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "fakeagent-child":
+			agent()
+		case "keeper":
+			main()
+		}
 	}
 	testscript.Main(m, map[string]func(){"rein": main, "claude": agent, "codex": agent, "pi": agent})
 }

@@ -111,8 +111,17 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	sigs := make(chan os.Signal, 4)
-	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup rein run …
+		signal.Notify(sigs, syscall.SIGHUP)
+	}
 	defer signal.Stop(sigs)
+	// Whoever reads our stdout may go away (| head -1). Without this the Go
+	// runtime would end us with SIGPIPE, and the run with us. It must be Notify:
+	// an ignored signal would be inherited by the agent.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
 	handle := make(chan *rein.Run, 1)
 	go forwardSignals(sigs, cancel, handle, c.Detach)
 
