@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -272,7 +273,10 @@ func (p *prepared) buildSpec() error {
 	// The run inside which this one was started, if any: nested runs are ended
 	// with it and their spend counts there.
 	if p.local {
-		p.parent = os.Getenv("REIN_RUN")
+		p.parent = path.Base("/" + os.Getenv("REIN_RUN"))
+		if p.parent == "/" {
+			p.parent = ""
+		}
 	}
 	p.spec = driver.Spec{
 		ID: p.id, Argv: p.cmd.Argv, Env: env, Unset: unset, Dir: p.task.Dir,

@@ -16,6 +16,7 @@ import (
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/internal/redact"
 	"github.com/rein-run/rein/store"
 )
 
@@ -136,6 +137,22 @@ func (a *app) store() (*store.Store, error) {
 		return nil, usageError{err}
 	}
 	return store.Open(cfg.StateDir)
+}
+
+// redactor knows the secrets of this environment, which an agent that was
+// started from it has inherited.
+func (a *app) redactor() *redact.Redactor {
+	env := map[string]string{}
+	for _, kv := range os.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	var names []string
+	for _, ag := range rein.Agents().All() {
+		names = append(names, ag.Capabilities("").Credentials...)
+	}
+	return redact.New(env, names...)
 }
 
 // keeperArgv starts this very binary as a keeper.

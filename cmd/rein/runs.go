@@ -297,6 +297,7 @@ func (c *runsTools) Run(a *app) error {
 	}
 	defer f.Close()
 	w := bufio.NewWriter(a.stdout)
+	red := a.redactor()
 	failed := map[string]bool{}
 	var calls []agent.Tool
 	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
@@ -314,7 +315,7 @@ func (c *runsTools) Run(a *app) error {
 		if failed[t.ID] {
 			mark = "  (failed)"
 		}
-		fmt.Fprintf(w, "%s  %s%s\n", t.Name, tui.Clean(what), mark)
+		fmt.Fprintf(w, "%s  %s%s\n", t.Name, tui.Clean(red.String(what)), mark)
 	}
 	return errors.Join(err, w.Flush())
 }
@@ -405,11 +406,12 @@ func (c *runsAttach) Run(a *app) error {
 		return err
 	}
 	defer f.Close()
+	red := a.redactor()
 	last := ""
 	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
 		if rd.Activity != "" && rd.Activity != last {
 			last = rd.Activity
-			fmt.Fprintln(a.stdout, tui.Clean(last))
+			fmt.Fprintln(a.stdout, tui.Clean(red.String(last)))
 		}
 	})
 	if ctx.Err() != nil {

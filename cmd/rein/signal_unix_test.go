@@ -35,8 +35,11 @@ func start(t *testing.T, args ...string) *running {
 	ready := filepath.Join(t.TempDir(), "ready")
 	r := prepare(t, fakeagent.Scenario{Steps: []fakeagent.Step{
 		{Do: "ignore_term"},
-		{Do: "spawn", How: "setsid", Ignore: true}, {Do: "spawn", How: "env_i", Ignore: true},
-		{Do: "text", Text: "working"}, {Do: "touch", Path: ready}, {Do: "hang"},
+		{Do: "spawn", How: "setsid", Ignore: true},
+		{Do: "spawn", How: "env_i", Ignore: true},
+		{Do: "text", Text: "working"},
+		{Do: "touch", Path: ready},
+		{Do: "hang"},
 	}}, args...)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
