@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,6 +51,12 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println(cmd.Process.Pid)
 		time.Sleep(time.Hour)
+	case "lines":
+		n, _ := strconv.Atoi(os.Getenv("REIN_TEST_LINES"))
+		line := append(bytes.Repeat([]byte("x"), 4095), '\n')
+		for range n {
+			os.Stdout.Write(line)
+		}
 	case "fail":
 		fmt.Fprintln(os.Stderr, "no keeper\nam I")
 		os.Exit(1)
@@ -250,7 +257,7 @@ func TestRequireContainment(t *testing.T) {
 	}
 }
 
-// A hundred commands leave no goroutine and no descriptor.
+// Commands leave no goroutine and no descriptor.
 func TestNoLeaks(t *testing.T) {
 	fds := func() int {
 		es, _ := os.ReadDir("/dev/fd")
@@ -279,7 +286,7 @@ func TestNoLeaks(t *testing.T) {
 		}
 		once()
 		g, f := runtime.NumGoroutine(), fds()
-		for range 20 {
+		for range 8 {
 			once()
 		}
 		eventually(t, name+": no more goroutines and descriptors than before", func() bool {
