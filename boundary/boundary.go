@@ -38,6 +38,9 @@ const (
 	Untrusted = "git does not trust the repository, which belongs to another user"
 )
 
+// ErrBlind: the repository could be read before and cannot be read any more.
+var ErrBlind = errors.New("the repository can no longer be checked")
+
 // Take takes a snapshot of the repository that dir is in. It runs about six
 // git commands of a few milliseconds each; each is bounded to 30 s. That there
 // is no git, no repository, or one that git does not trust is a snapshot that
@@ -78,11 +81,16 @@ func Take(ctx context.Context, run git.Runner, dir string) (Snapshot, error) {
 // Check takes a second snapshot and compares it with before. It knows more
 // words than Compare, because it can ask the repository: whether a branch that
 // moved has a new commit, was reset or was rewritten, and whether the
-// repository was replaced by another one.
+// repository was replaced by another one. A repository that could be read before
+// and that git is now missing for, or does not trust any more, is ErrBlind.
 func Check(ctx context.Context, run git.Runner, before Snapshot) (Snapshot, []Change, error) {
 	after, err := Take(ctx, run, before.Dir)
 	if err != nil {
 		return after, nil, err
+	}
+	if before.Checked && !after.Checked && after.Why != NoRepo {
+		// The run took the means of checking away: that is no clean result.
+		return after, nil, fmt.Errorf("boundary: %s: %w: %s", before.Dir, ErrBlind, after.Why)
 	}
 	changes := Compare(before, after)
 	if len(changes) == 0 || !before.Checked || !after.Checked {

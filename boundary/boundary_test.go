@@ -3,6 +3,7 @@ package boundary
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -392,6 +393,9 @@ func TestWholeRepositories(t *testing.T) {
 	t.Setenv("PATH", plain)
 	if s := w.take(w.repo); s.Checked || s.Why != NoGit {
 		t.Errorf("no git: %+v", s)
+	}
+	if _, c, err := Check(t.Context(), git.Local, before); !errors.Is(err, ErrBlind) || c != nil {
+		t.Errorf("git went away, and the check says %v, %v", c, err)
 	}
 	if c := Compare(before, Snapshot{Why: NoGit}); c != nil {
 		t.Errorf("git that went away says nothing about the repository: %v", c)

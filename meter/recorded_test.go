@@ -30,6 +30,9 @@ func TestRecorded(t *testing.T) {
 		{agent: claude.Agent{}, file: "bash-skipperm-sandbox_claude-2.1.197", in: 200, out: 100, cost: 0.0035, tools: 1},
 		// Two results in one process.
 		{agent: claude.Agent{}, file: "run-in-bg-py_claude-2.1.332", in: 300, out: 150, cost: 0.0042, tools: 1},
+		// Resumed: the sums in the result of 2.1.332 hold the earlier runs too.
+		{agent: claude.Agent{}, file: "resume_claude-2.1.197", in: 100, out: 50, cost: 0.00175},
+		{agent: claude.Agent{}, file: "resume_claude-2.1.332", in: 100, out: 50, cost: 0.0014},
 		// The result's usage is zero; what the budget was is in modelUsage.
 		{agent: claude.Agent{}, file: "max-budget_claude-2.1.332", in: 1_000_000, out: 100_000, cost: 6, tools: 1},
 		// Killed: no result at all, and the stream told one request.

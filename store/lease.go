@@ -18,7 +18,8 @@ import (
 )
 
 // Lease is the right of a run to work in a directory of a host. The death of
-// the process ends it.
+// the process ends it, and so does the garbage collector when nothing refers to
+// the Lease any more: keep it until Release.
 type Lease struct {
 	lock   *os.File
 	record *os.File

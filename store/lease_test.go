@@ -132,13 +132,19 @@ func TestLeaseRace(t *testing.T) {
 	stop := make(chan struct{})
 	for i := range 6 {
 		wg.Go(func() {
-			for range 60 {
+			for range 30 {
 				l, err := s.LeaseDir("h", "/d", "w"+string(rune('a'+i)), false)
 				if err == nil {
 					if inside.Add(1) != 1 {
 						t.Error("two writers")
 					}
 					won.Add(1)
+					for range 3 {
+						if l, err := s.LeaseDir("h", "/d", "intruder", true); err == nil {
+							t.Error("a reader beside a writer")
+							l.Release()
+						}
+					}
 					inside.Add(-1)
 					must(t, l.Release())
 					continue

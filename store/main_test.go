@@ -19,6 +19,10 @@ const patience = 60 * time.Second
 // it on stdout, and stays until its stdin ends.
 const role = "REIN_TEST_ROLE"
 
+// kept is what a role holds to its death: what is not reachable is collected,
+// and its locks with it.
+var kept []any
+
 func TestMain(m *testing.M) {
 	if os.Getenv(role) != "" {
 		if err := play(os.Args[1:]); err != nil {
@@ -47,6 +51,7 @@ func play(args []string) error {
 		if err := r.WriteState(Running, map[string]string{"agent": "x"}); err != nil {
 			return err
 		}
+		kept = append(kept, r)
 		child := exec.Command(os.Args[0], dir)
 		child.Env = append(os.Environ(), role+"=child")
 		child.Stdin = os.Stdin
@@ -59,16 +64,19 @@ func play(args []string) error {
 		if err != nil {
 			return err
 		}
+		kept = append(kept, r)
 		return r.Claim()
 	case "lease":
-		_, err := s.LeaseDir("ssh://box", arg[0], arg[1], arg[2] == "shared")
+		l, err := s.LeaseDir("ssh://box", arg[0], arg[1], arg[2] == "shared")
+		kept = append(kept, l)
 		return err
 	case "listen":
 		r, err := s.Create(arg[0])
 		if err != nil {
 			return err
 		}
-		_, err = r.Listen()
+		l, err := r.Listen()
+		kept = append(kept, r, l)
 		return err
 	case "create":
 		for range 50 {

@@ -37,7 +37,9 @@ const (
 )
 
 // Run is the directory of one run. Only a process that holds it (Create, Hold,
-// Claim) may change its state. The methods may be called concurrently.
+// Claim) may change its state. Keep a Run that is held until Close: when the
+// garbage collector finds that nothing refers to it, the lock goes with it. The
+// methods may be called concurrently.
 type Run struct {
 	id, dir string
 

@@ -262,8 +262,9 @@ func TestGC(t *testing.T) {
 	must(t, held.WriteState(Ended, map[string]any{"started_at": old, "ended_at": old}))
 	must(t, os.Mkdir(filepath.Join(s.runs(), "garbage"), 0o700))
 	must(t, os.MkdirAll(filepath.Join(s.runs(), goneDir+"x", "y"), 0o700))
-	_, err := s.LeaseDir("local:", t.TempDir(), "x", false)
+	lease, err := s.LeaseDir("local:", t.TempDir(), "x", false)
 	must(t, err)
+	defer lease.Release()
 
 	gc := func(older time.Duration, keep int, max int64, want ...string) {
 		t.Helper()
@@ -279,7 +280,7 @@ func TestGC(t *testing.T) {
 	gc(8*24*time.Hour-time.Hour, 0, 0, "r9", "r8")
 	gc(time.Hour, 7, 0, "r7")
 	gc(0, 4, 350_000, "r6", "r5", "r4") // three left of it would do, four are kept
-	gc(0, 0, 500_000, "r3") // the reserves of the unfinished ones count
+	gc(0, 0, 500_000, "r3")             // the reserves of the unfinished ones count
 	gc(time.Nanosecond, 0, 1, "r2", "r1", "r0")
 	for _, id := range []string{"live", "left", "held", "garbage"} {
 		if _, err := s.Get(id); err != nil {

@@ -29,9 +29,7 @@ func split(l *Lines, data []byte, cut func(left int) int) []got {
 		// A copy that is destroyed: the bytes are ours during the call only.
 		chunk := bytes.Clone(data[:n])
 		l.Feed(chunk, emit)
-		for i := range chunk {
-			chunk[i] = 'X'
-		}
+		clear(chunk)
 		data = data[n:]
 	}
 	l.Flush(emit)

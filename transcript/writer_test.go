@@ -121,6 +121,10 @@ func TestWriterFullDisk(t *testing.T) {
 
 // fill writes until it fails.
 func fill(t *testing.T, dir string, cause error, hint string) {
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 90_000), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join(dir, "transcript")
 	w, err := Create(path)
 	if err != nil {
@@ -152,7 +156,7 @@ func fill(t *testing.T, dir string, cause error, hint string) {
 	}
 
 	// Room again: what comes now would stand behind a gap.
-	os.Remove(filepath.Join(dir, "ballast"))
+	os.Remove(ballast)
 	if n, err := w.Write([]byte("later")); n != 0 || !errors.Is(err, cause) {
 		t.Errorf("write after the failure: %d, %v", n, err)
 	}

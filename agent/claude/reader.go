@@ -26,12 +26,14 @@ type reader struct {
 	// messages holds the model request that streams now, by the tool call of
 	// the sub-agent it belongs to ("" is the main one).
 	messages map[string]*message
+	process  agent.Usage // sum of what the results told, each for itself
 	tasks    tasks
 	denied   map[string]bool // tool calls that were told already
 	failure  *agent.Failure  // of the last synthetic message
 
-	out func(agent.Reading)
-	n   int // readings of this line
+	results []toolResult // of this line
+	out     func(agent.Reading)
+	n       int // readings of this line
 }
 
 type message struct {
@@ -42,34 +44,49 @@ type message struct {
 // Bounds of what is kept between lines: a real session comes nowhere near.
 const maxKept = 1024
 
-// head is what a line is looked at for before anything is decoded. type is not
-// always the first member: a result of 2.1.332 begins with duration_api_ms.
+// head is what a line is looked at for before anything is decoded, in one
+// pass: type is not always the first member (a result of 2.1.332 begins with
+// duration_api_ms).
 type head struct {
-	typ, subtype, event, message, parent, messageID []byte
+	typ, subtype, message, parent, messageID []byte
+	event                                    event
 }
 
-func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
-	r.out, r.n = emit, 0
-	defer func() { r.out = nil }()
+// event is one of the model's stream.
+type event struct {
+	typ, message, usage  []byte
+	deltaType, blockType []byte
+}
 
-	var h head
-	o := jsonline.Open(line.Bytes)
-	if !o.IsObject() {
-		r.plain(line)
-		return
-	}
+func (h *head) read(o *jsonline.Object, r *reader) {
 	for {
-		k, v, ok := o.Next()
+		k, ok := o.Key()
 		if !ok {
-			break
+			return
+		}
+		switch string(k) {
+		case "event":
+			if in, ok := o.Enter(); ok {
+				h.event.read(&in)
+				o.Leave(&in)
+				continue
+			}
+		case "message":
+			if in, ok := o.Enter(); ok && jsonline.Is(h.typ, "user") {
+				r.results = toolResults(&in, r.results)
+				o.Leave(&in)
+				continue
+			}
+		}
+		v, ok := o.Value()
+		if !ok {
+			return
 		}
 		switch string(k) {
 		case "type":
 			h.typ = v
 		case "subtype":
 			h.subtype = v
-		case "event":
-			h.event = v
 		case "message":
 			h.message = v
 		case "parent_tool_use_id":
@@ -78,6 +95,55 @@ func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
 			h.messageID = v
 		}
 	}
+}
+
+func (e *event) read(o *jsonline.Object) {
+	for {
+		k, ok := o.Key()
+		if !ok {
+			return
+		}
+		if in, ok := o.Enter(); ok && (string(k) == "delta" || string(k) == "content_block") {
+			for {
+				name, v, ok := in.Next()
+				if !ok {
+					break
+				}
+				if string(name) == "type" && string(k) == "delta" {
+					e.deltaType = v
+				} else if string(name) == "type" {
+					e.blockType = v
+				}
+			}
+			o.Leave(&in)
+			continue
+		}
+		v, ok := o.Value()
+		if !ok {
+			return
+		}
+		switch string(k) {
+		case "type":
+			e.typ = v
+		case "message":
+			e.message = v
+		case "usage":
+			e.usage = v
+		}
+	}
+}
+
+func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
+	r.out, r.n, r.results = emit, 0, r.results[:0]
+	defer func() { r.out = nil }()
+
+	o := jsonline.Open(line.Bytes)
+	if !o.IsObject() {
+		r.plain(line)
+		return
+	}
+	var h head
+	h.read(&o, r)
 	switch string(jsonline.Str(h.typ)) {
 	case "stream_event":
 		r.stream(h)
@@ -159,33 +225,13 @@ func (u usage) reading(id, model string, scope agent.Scope) *agent.Usage {
 // stream handles the raw events of the model's stream: 49 of 50 lines, so
 // nothing is decoded of a delta.
 func (r *reader) stream(h head) {
-	var typ, msg, use, delta, block []byte
-	o := jsonline.Open(h.event)
-	for {
-		k, v, ok := o.Next()
-		if !ok {
-			break
-		}
-		switch string(k) {
-		case "type":
-			typ = v
-		case "message":
-			msg = v
-		case "usage":
-			use = v
-		case "delta":
-			delta = v
-		case "content_block":
-			block = v
-		}
-	}
-	switch string(jsonline.Str(typ)) {
+	switch string(jsonline.Str(h.event.typ)) {
 	case "message_start":
 		var m struct {
 			ID, Model string
 			Usage     usage
 		}
-		if !unmarshal(msg, &m) {
+		if !unmarshal(h.event.message, &m) {
 			return
 		}
 		parent := str(h.parent)
@@ -208,20 +254,20 @@ func (r *reader) stream(h head) {
 			m = &message{id: id}
 		}
 		var u usage
-		if len(use) == 0 || !unmarshal(use, &u) {
+		if !unmarshal(h.event.usage, &u) {
 			return
 		}
 		m.usage.merge(u)
 		r.emit(agent.Reading{Kind: agent.KindUsage, Usage: m.usage.reading(m.id, m.model, agent.PerRequest), SubAgent: parent})
 	case "content_block_start":
-		switch string(jsonline.Str(jsonline.Get(block, "type"))) {
+		switch string(jsonline.Str(h.event.blockType)) {
 		case "thinking", "redacted_thinking":
 			r.emit(agent.Reading{Kind: agent.KindThinking, Activity: "thinking", SubAgent: str(h.parent)})
 		case "text":
 			r.emit(agent.Reading{Kind: agent.KindActivity, Activity: "writing", SubAgent: str(h.parent)})
 		}
 	case "content_block_delta":
-		if jsonline.Is(jsonline.Get(delta, "type"), "thinking_delta") {
+		if jsonline.Is(h.event.deltaType, "thinking_delta") {
 			r.emit(agent.Reading{Kind: agent.KindThinking, SubAgent: str(h.parent)})
 		}
 	}
@@ -352,31 +398,75 @@ func files(f string) []string {
 	return []string{f}
 }
 
-// user holds the results of tools. Their content may be megabytes of output:
-// it is walked over, not decoded.
-func (r *reader) user(h head) {
-	parent := str(h.parent)
-	o := jsonline.Open(jsonline.Get(h.message, "content"))
-	if o.IsObject() {
-		return
-	}
+// toolResult is one result in a user line.
+type toolResult struct{ id, isError, content []byte }
+
+// toolResults collects the results in a user message. Their content may be
+// megabytes of output: it is walked over, not decoded.
+func toolResults(message *jsonline.Object, into []toolResult) []toolResult {
 	for {
-		_, b, ok := o.Next()
+		k, ok := message.Key()
 		if !ok {
-			return
+			return into
 		}
-		keys := [...]string{"type", "tool_use_id", "is_error", "content"}
-		var v [4][]byte
-		jsonline.Find(b, keys[:], v[:])
-		if !jsonline.Is(v[0], "tool_result") {
+		list, ok := message.Enter()
+		if !ok || string(k) != "content" || list.IsObject() {
+			if _, ok := message.Value(); !ok {
+				return into
+			}
 			continue
 		}
-		t := &agent.Tool{ID: str(v[1]), Failed: string(v[2]) == "true"}
-		if t.Failed {
-			t.Exit = exitCode(v[3])
+		for len(into) < maxKept {
+			if _, ok := list.Key(); !ok {
+				break
+			}
+			block, ok := list.Enter()
+			if !ok {
+				if _, ok := list.Value(); !ok {
+					break
+				}
+				continue
+			}
+			var t toolResult
+			result := false
+			for {
+				k, v, ok := block.Next()
+				if !ok {
+					break
+				}
+				switch string(k) {
+				case "type":
+					result = jsonline.Is(v, "tool_result")
+				case "tool_use_id":
+					t.id = v
+				case "is_error":
+					t.isError = v
+				case "content":
+					t.content = v
+				}
+			}
+			list.Leave(&block)
+			if result {
+				into = append(into, t)
+			}
 		}
-		r.emit(agent.Reading{Kind: agent.KindToolFinished, Tool: t, SubAgent: parent})
+		message.Leave(&list)
 	}
+}
+
+func (r *reader) user(h head) {
+	if h.message != nil { // type stood behind it
+		o := jsonline.Open(h.message)
+		r.results = toolResults(&o, r.results)
+	}
+	for _, res := range r.results {
+		t := &agent.Tool{ID: str(res.id), Failed: string(res.isError) == "true"}
+		if t.Failed {
+			t.Exit = exitCode(res.content)
+		}
+		r.emit(agent.Reading{Kind: agent.KindToolFinished, Tool: t, SubAgent: str(h.parent)})
+	}
+	clear(r.results) // they hold on to the line
 }
 
 // exitCode reads the "Exit code N" that a failed command's result begins with.

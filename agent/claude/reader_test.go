@@ -156,6 +156,20 @@ func TestBackgroundTasks(t *testing.T) {
 	}
 }
 
+// The list is the whole truth where there is one; without one, a task in the
+// foreground is none.
+func TestTaskList(t *testing.T) {
+	const listed = `{"type":"system","subtype":"background_tasks_changed","tasks":[{"task_id":"a"}]}` + "\n"
+	const started = `{"type":"system","subtype":"task_started","task_id":"b"}` + "\n"
+	const front = `{"type":"system","subtype":"task_started","task_id":"c","is_backgrounded":false}` + "\n"
+	for stream, want := range map[string]int{listed + started: 1, started + listed: 1, started: 1, front: 0, started + front: 1} {
+		rs := golden.Read(t, Agent{}.NewReader(agent.Facts{}), []byte(stream))
+		if got := rs.Last(t, agent.KindTasks).Tasks; got != want {
+			t.Errorf("%d open after\n%s", got, stream)
+		}
+	}
+}
+
 func TestSubAgent(t *testing.T) {
 	r := Agent{}.NewReader(agent.Facts{})
 	rs := golden.Read(t, r, []byte(`{"type":"stream_event","event":{"type":"message_start","message":{"id":"m1","model":"claude-haiku-4-5","usage":{"input_tokens":7,"output_tokens":1}}},"parent_tool_use_id":"toolu_1"}

@@ -21,13 +21,9 @@ func (r *reader) result(line []byte) {
 		Status    jsonline.Count `json:"api_error_status"`
 		Cost      jsonline.Money `json:"total_cost_usd"`
 		Usage     *usage         `json:"usage"`
-		Models    map[string]struct {
-			Input      jsonline.Count `json:"inputTokens"`
-			Output     jsonline.Count `json:"outputTokens"`
-			CacheRead  jsonline.Count `json:"cacheReadInputTokens"`
-			CacheWrite jsonline.Count `json:"cacheCreationInputTokens"`
-		} `json:"modelUsage"`
-		Denials []struct {
+		Models    modelUsage     `json:"modelUsage"`
+		Since     modelUsage     `json:"model_usage_since_last_result"`
+		Denials   []struct {
 			Name  string          `json:"tool_name"`
 			ID    string          `json:"tool_use_id"`
 			Input json.RawMessage `json:"tool_input"`
@@ -46,15 +42,23 @@ func (r *reader) result(line []byte) {
 		r.deny(tool(block{ID: d.ID, Name: d.Name, Input: d.Input}), "")
 	}
 
-	// modelUsage and the cost are cumulative over the process, sub-agents and
-	// side requests included; usage is of this turn alone.
-	total := agent.Usage{Scope: agent.PerProcess, CostUSD: float64(s.Cost)}
-	for _, m := range s.Models {
-		total.Input += int64(m.Input)
-		total.Output += int64(m.Output)
-		total.CacheRead += int64(m.CacheRead)
-		total.CacheWrite += int64(m.CacheWrite)
+	// What the process used, sub-agents and side requests included; usage is of
+	// this turn alone. modelUsage and total_cost_usd are that in 2.1.197; in
+	// 2.1.332 they go on over a resumed session, and what is of this process
+	// stands in model_usage_since_last_result, result by result.
+	total := s.Models.sum()
+	total.CostUSD = float64(s.Cost)
+	if s.Since != nil {
+		const most = 1 << 60 // no number of results makes one negative
+		d, p := s.Since.sum(), &r.process
+		p.Input = min(p.Input+d.Input, most)
+		p.Output = min(p.Output+d.Output, most)
+		p.CacheRead = min(p.CacheRead+d.CacheRead, most)
+		p.CacheWrite = min(p.CacheWrite+d.CacheWrite, most)
+		p.CostUSD += d.CostUSD
+		total = *p
 	}
+	total.Scope = agent.PerProcess
 	r.emit(agent.Reading{Kind: agent.KindUsage, Usage: &total})
 
 	end := agent.Reading{Kind: agent.KindTurnEnded, OK: !s.IsError && s.Subtype == "success", SessionID: s.SessionID}
@@ -86,4 +90,24 @@ func (r *reader) result(line []byte) {
 	}
 	end.Failure = f
 	r.emit(end)
+}
+
+// modelUsage is what each model used.
+type modelUsage map[string]struct {
+	Input      jsonline.Count `json:"inputTokens"`
+	Output     jsonline.Count `json:"outputTokens"`
+	CacheRead  jsonline.Count `json:"cacheReadInputTokens"`
+	CacheWrite jsonline.Count `json:"cacheCreationInputTokens"`
+	Cost       jsonline.Money `json:"costUSD"`
+}
+
+func (m modelUsage) sum() (u agent.Usage) {
+	for _, v := range m {
+		u.Input += int64(v.Input)
+		u.Output += int64(v.Output)
+		u.CacheRead += int64(v.CacheRead)
+		u.CacheWrite += int64(v.CacheWrite)
+		u.CostUSD += float64(v.Cost)
+	}
+	return u
 }

@@ -73,8 +73,9 @@ func (w *claude) system(subtype string, more object) {
 	w.out.line(slices.Concat(object{"type", "system", "subtype", subtype}, more, object{"session_id", w.id, "uuid", newUUID()}))
 }
 
+// request: without --include-partial-messages the status line is left out too.
 func (w *claude) request() {
-	if w.parent == "" {
+	if w.partial && w.parent == "" {
 		w.system("status", object{"status", "requesting"})
 	}
 }
@@ -118,6 +119,9 @@ func (w *claude) message(m *message) {
 	}
 	w.event(m.ID, object{"message", head([]object{}, nil), "type", "message_start"})
 	for i, b := range m.Blocks {
+		if b.Kind == "thinking" {
+			w.system("thinking_tokens", object{"estimated_tokens", 1, "estimated_tokens_delta", 1})
+		}
 		full, empty, delta := claudeBlock(b)
 		w.event(m.ID, object{"content_block", empty, "index", i, "type", "content_block_start"})
 		w.event(m.ID, object{"delta", delta, "index", i, "type", "content_block_delta"})

@@ -13,7 +13,7 @@ func (a *agent) hostile(s Step) error {
 	switch s.Do {
 	case "spawn": // How, Count, Millis, Ignore, Argv: see spawn.go
 		return a.spawn(s)
-	case "ignore_term": // from here on
+	case "ignore_term": // Text: prints it each time, and goes on
 		a.setOnTerm(s)
 	case "on_term": // Text, Code (143): prints the tail when TERM comes, and ends
 		a.setOnTerm(s)

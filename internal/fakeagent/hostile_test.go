@@ -5,6 +5,7 @@ package fakeagent
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -86,27 +88,25 @@ func TestSpawnOutlives(t *testing.T) {
 func TestSpawnHoldsStdout(t *testing.T) {
 	t.Parallel()
 	r := command(t, "claude", Scenario{Steps: []Step{{Do: "spawn", How: "hold_stdout"}, {Do: "result"}}})
-	r.cmd.Stdout = nil
-	out, err := r.cmd.StdoutPipe()
+	out, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.cmd.Start(); err != nil {
+	defer out.Close()
+	r.cmd.Stdout = w
+	if err := r.cmd.Run(); err != nil { // a file: Run waits for the process alone
 		t.Fatal(err)
 	}
-	state, err := r.cmd.Process.Wait() // the process, not the pipe
-	if err != nil || !state.Success() {
-		t.Fatal(state, err)
+	w.Close()
+	// Nobody but the holder has the other end now. Without it the end of file
+	// would be there at once, on the slowest machine too.
+	out.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if _, err := io.Copy(io.Discard, out); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("nobody holds stdout: %v", err)
 	}
-	eof := make(chan error, 1)
-	go func() {
-		_, err := io.Copy(io.Discard, out)
-		eof <- err
-	}()
-	if len(r.endAll(t)) != 1 {
-		t.Error("no holder was recorded")
-	}
-	if err := <-eof; err != nil { // the end of file comes with the holder's end
+	r.endAll(t)
+	out.SetReadDeadline(time.Time{})
+	if _, err := io.Copy(io.Discard, out); err != nil {
 		t.Error(err)
 	}
 }
@@ -195,11 +195,25 @@ func TestSignals(t *testing.T) {
 
 func TestIgnoresTerm(t *testing.T) {
 	t.Parallel()
-	r := ready(t, "claude", Step{Do: "ignore_term"})
-	for range 3 {
-		r.cmd.Process.Signal(syscall.SIGTERM)
+	out := filepath.Join(t.TempDir(), "out")
+	up := filepath.Join(t.TempDir(), "up")
+	r := command(t, "claude", Scenario{Steps: []Step{{Do: "ignore_term", Text: "no\n"}, {Do: "touch", Path: up}, {Do: "hang"}}})
+	f, err := os.Create(out)
+	if err != nil {
+		t.Fatal(err)
 	}
-	r.cmd.Process.Signal(syscall.SIGHUP) // comes behind them, and does end it
+	defer f.Close()
+	r.cmd.Stdout = f
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer r.cmd.Process.Kill()
+	poll(t, "the agent is up", func() bool { _, err := os.Stat(up); return err == nil })
+	for n := range 3 { // one after the other: the runtime merges equal signals, and hands HUP out first
+		r.cmd.Process.Signal(syscall.SIGTERM)
+		poll(t, "TERM was seen", func() bool { b, _ := os.ReadFile(out); return len(b) == 3*(n+1) })
+	}
+	r.cmd.Process.Signal(syscall.SIGHUP)
 	r.cmd.Wait()
 	if code := r.cmd.ProcessState.ExitCode(); code != 129 {
 		t.Errorf("code %d: TERM ended it", code)

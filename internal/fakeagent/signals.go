@@ -33,10 +33,10 @@ func (a *agent) signalled(sig os.Signal) {
 	tool, change := a.running, a.onTerm
 	a.mu.Unlock()
 	if sig == syscall.SIGTERM && change != nil {
+		a.out.write([]byte(change.Text))
 		if change.Do == "ignore_term" {
 			return
 		}
-		a.out.write([]byte(change.Text))
 		if change.Code != nil {
 			os.Exit(*change.Code)
 		}

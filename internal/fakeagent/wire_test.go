@@ -17,6 +17,9 @@ func TestToolsReallyRun(t *testing.T) {
 		if err != nil || string(b) != "made\n" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
+		if !strings.Contains(r.stdout.String(), "All <done> & well.") {
+			t.Errorf("%s: the text is escaped as no JavaScript CLI does", name)
+		}
 	}
 }
 
@@ -43,7 +46,12 @@ func TestEnds(t *testing.T) {
 		{"401", "pi", Scenario{Steps: failed}, 0, []string{`"auto_retry_start","attempt":2`, `"stopReason":"error"`, `"agent_settled"`}},
 		{"max turns", "claude", Scenario{Steps: []Step{{Do: "result", Subtype: "error_max_turns", Text: "Reached maximum number of turns (1)"}}}, 1, []string{`"errors":["Reached maximum`}},
 		{"code", "claude", Scenario{Steps: []Step{{Do: "result", Code: new(7)}}}, 7, nil},
-		{"second result", "claude", Scenario{Steps: slices.Concat(steps, []Step{{Do: "session"}}, steps)}, 0, []string{`"result_index":1`, `"total_cost_usd":0.000442`}},
+		{
+			"second result", "claude",
+			Scenario{Steps: slices.Concat(steps, []Step{{Do: "session"}, {Do: "text", Text: "more", Usage: &Usage{In: 7}}, {Do: "result"}})},
+			0,
+			[]string{`"usage":{"input_tokens":7,`, `"modelUsage":{"claude-opus-5-5":{"inputTokens":37,`, `"result_index":1`},
+		},
 		{"denied", "claude", Scenario{Steps: []Step{{Do: "bash", Command: "git push", Denied: true}, {Do: "result"}}}, 0, []string{`"permission_denied"`, `"permission_denials":[{"tool_name":"Bash"`}},
 		{"sub-agent", "claude", Scenario{Steps: []Step{{Do: "subagent", Text: "look", Steps: []Step{{Do: "text", Text: "deep"}}}, {Do: "text", Text: "top"}, {Do: "result"}}}, 0, []string{`"parent_tool_use_id":"toolu_fake000001_0"`, `"result":"top"`}},
 		{"background", "claude", Scenario{Steps: []Step{{Do: "bash", Argv: childSpec{Role: "end"}.argv("{self}"), Back: true}, {Do: "text", Text: "first"}, {Do: "result"}, {Do: "await"}, {Do: "text", Text: "second"}, {Do: "result"}}}, 0, []string{`"task_started"`, `"task_notification"`, `"result":"second"`, `"result_index":1`}},

@@ -14,10 +14,9 @@ import (
 
 // Server is the running model server. Its methods may be called concurrently.
 type Server struct {
-	url    string
-	http   *http.Server
-	cancel context.CancelFunc
-	busy   sync.WaitGroup // handlers
+	url  string
+	http *http.Server
+	busy sync.WaitGroup // handlers
 
 	mu       sync.Mutex
 	closed   bool
@@ -57,8 +56,7 @@ func New(s Script) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	srv := &Server{url: "http://" + l.Addr().String(), cancel: cancel, script: c}
+	srv := &Server{url: "http://" + l.Addr().String(), script: c}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/models", srv.models)
 	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, _ *http.Request) {
@@ -72,7 +70,6 @@ func New(s Script) (*Server, error) {
 	mux.HandleFunc("HEAD /{$}", func(http.ResponseWriter, *http.Request) {}) // claude 2.1.197 asks first
 	srv.http = &http.Server{
 		Handler:           mux,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ReadHeaderTimeout: time.Minute,
 	}
 	srv.busy.Go(func() { srv.http.Serve(l) })
@@ -86,8 +83,7 @@ func (s *Server) URL() string { return s.url }
 // the server runs any more.
 func (s *Server) Close() {
 	s.locked(func() { s.closed = true })
-	s.cancel()
-	s.http.Close()
+	s.http.Close() // a closed connection ends its request's context
 	s.busy.Wait()
 }
 

@@ -351,7 +351,7 @@ func TestHostileConfigurationRunsNothing(t *testing.T) {
 		"core.fsmonitor": evil, "core.hooksPath": filepath.Join(dir, "hooks"),
 		"core.sshCommand": evil, "core.pager": evil, "pager.status": evil, "gpg.program": evil,
 		"log.showSignature": "true", "alias.status": "!" + evil, "status.submoduleSummary": "true",
-		"credential.helper": "!" + evil,
+		"credential.helper":       "!" + evil,
 		"extensions.partialClone": "o", "remote.o.promisor": "true",
 		"remote.o.url": "ext::" + evil, "remote.o.uploadpack": evil, "protocol.allow": "always",
 	} {

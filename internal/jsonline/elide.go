@@ -379,7 +379,7 @@ func (e *Elider) word(p []byte) int {
 
 func (e *Elider) endScalar() {
 	switch {
-	case len(e.scalar) > maxScalar:
+	case len(e.scalar) > maxScalar && e.scalar[0] <= '9':
 		// No number is that long but one that is meant to be a burden.
 		e.put("null")
 		e.cut = true

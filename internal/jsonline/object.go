@@ -36,37 +36,74 @@ func (o *Object) IsObject() bool { return o.open == '{' }
 // Next returns the next member: its key as it is written, without the quotes
 // and with escapes left alone (nil in an array), and its raw value.
 func (o *Object) Next() (key, value []byte, ok bool) {
+	if key, ok = o.Key(); ok {
+		value, ok = o.Value()
+	}
+	return key, value, ok
+}
+
+// Key goes to the next member and returns its key. Value, or Enter and Leave,
+// must follow: so that a long string inside is passed over only once.
+func (o *Object) Key() (key []byte, ok bool) {
 	for o.i < len(o.b) && (o.b[o.i] <= ' ' || o.b[o.i] == ',') {
 		o.i++
 	}
 	if o.i >= len(o.b) || o.b[o.i] == '}' || o.b[o.i] == ']' {
-		return nil, nil, false
+		return nil, false
 	}
 	if o.open == '{' {
 		if o.b[o.i] != '"' {
-			return nil, nil, false
+			return nil, false
 		}
 		end := skipString(o.b, o.i)
 		if end < 0 {
-			return nil, nil, false
+			return nil, false
 		}
 		key = o.b[o.i+1 : end-1]
 		o.i = end
 		o.space()
 		if o.i >= len(o.b) || o.b[o.i] != ':' {
-			return nil, nil, false
+			return nil, false
 		}
 		o.i++
 		o.space()
 	}
+	return key, true
+}
+
+// Value returns the raw value of the member that Key went to.
+func (o *Object) Value() (value []byte, ok bool) {
 	end := skipValue(o.b, o.i)
 	if end <= o.i { // nothing there, or cut off
 		o.i = len(o.b)
-		return nil, nil, false
+		return nil, false
 	}
 	value = o.b[o.i:end]
 	o.i = end
-	return key, value, true
+	return value, true
+}
+
+// Enter returns a walker over the object or array that Key went to. It stands
+// in the same line: nothing is passed over twice.
+func (o *Object) Enter() (in Object, ok bool) {
+	if o.i >= len(o.b) || o.b[o.i] != '{' && o.b[o.i] != '[' {
+		return in, false
+	}
+	return Object{b: o.b, i: o.i + 1, open: o.b[o.i]}, true
+}
+
+// Leave goes on behind what Enter returned, whether all of that was read or
+// not.
+func (o *Object) Leave(in *Object) {
+	for {
+		if _, _, ok := in.Next(); !ok {
+			break
+		}
+	}
+	o.i = len(o.b)
+	if in.i < len(in.b) && (in.b[in.i] == '}' || in.b[in.i] == ']') {
+		o.i = in.i + 1
+	}
 }
 
 func (o *Object) space() {

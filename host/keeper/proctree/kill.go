@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
-	"syscall"
+	"slices"
 	"time"
 )
 
@@ -46,6 +46,7 @@ func (t *Tree) Kill(ctx context.Context) (survivors []Proc, err error) {
 		killed:  make(map[identity]bool),
 		refused: make(map[identity]bool),
 	}
+	defer k.vigil.close()
 	k.killHeld()
 	settled, err := k.run(limit)
 	switch {
@@ -72,6 +73,7 @@ type killer struct {
 	killed  map[identity]bool // got SIGKILL, which nothing can take back
 	refused map[identity]bool // not ours to kill
 	alive   []Proc            // at the last look
+	vigil   vigil
 }
 
 // killHeld lets the kernel do what it does atomically: nobody forks out of a
@@ -98,13 +100,20 @@ func (k *killer) run(limit context.Context) (settled bool, err error) {
 	// only by the marker may be the parent of somebody tied by nothing, and
 	// once the parent is dead that cannot be seen any more.
 	deep := k.tree.Root == 0
+	// Stopping first costs as much again as killing. Without a Root it is
+	// needed, or the death of a parent cuts a line of descent that was not
+	// followed to its end. With a Root the lines lead there at any time, and it
+	// is needed only when somebody has forked faster than we killed.
+	stopFirst := k.tree.Root == 0
 	quiet, stops, pause := 0, 0, minPause
 	for {
+		begun := time.Now()
 		all, settled, err := k.tree.look(deep, k.guard)
 		if err != nil {
 			return false, err
 		}
-		k.alive = live(all)
+		cost := time.Since(begun)
+		k.alive = k.remember(live(all))
 		if settled && !k.anyKillable() {
 			if quiet++; quiet >= 2 && deep {
 				return true, nil
@@ -115,29 +124,48 @@ func (k *killer) run(limit context.Context) (settled bool, err error) {
 		}
 		quiet, deep = 0, false
 
-		// Stop first, and look again until nobody new turns up: then nobody can
-		// fork any more, and where there is no subreaper no line of descent is
-		// cut before it was followed to its end.
-		if stops < stopRounds && limit.Err() == nil && k.stop() > 0 {
+		// Stop, and look again until nobody new turns up: then nobody can fork.
+		if stopFirst && stops < stopRounds && limit.Err() == nil && k.stop() > 0 {
 			stops++
 			continue
 		}
 		stops = 0
-		k.kill()
+		if k.kill(stopFirst) > 0 {
+			stopFirst, pause = true, minPause // whoever turns up from now on is a storm
+		}
 		k.reap(all)
 
 		if len(k.alive) == 0 && limit.Err() == nil {
 			continue // unsettled: only a quick look can catch it
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-			pause = min(2*pause, maxPause)
-		case <-limit.Done():
-			timer.Stop()
+		// To look costs the dying the processor that they need to die: at most
+		// every third moment is spent looking, and less and less as long as
+		// nobody new turns up.
+		pause = min(max(pause, 2*cost), maxWatch)
+		if !k.watch(limit, pause) {
 			return k.last()
 		}
+		pause *= 2
 	}
+}
+
+// watch waits until those who got SIGKILL are dead, at most d. It returns false
+// when limit ended.
+func (k *killer) watch(limit context.Context, d time.Duration) bool {
+	for begun, step := time.Now(), minPause; !k.vigil.over(); step = min(2*step, maxPause) {
+		left := d - time.Since(begun)
+		if left <= 0 {
+			break
+		}
+		timer := time.NewTimer(min(step, left))
+		select {
+		case <-timer.C:
+		case <-limit.Done():
+			timer.Stop()
+			return false
+		}
+	}
+	return limit.Err() == nil
 }
 
 // last is the look after the wait is over. Whoever is met now for the first
@@ -148,14 +176,35 @@ func (k *killer) last() (settled bool, err error) {
 		if all, settled, err = k.tree.look(true, k.guard); err != nil {
 			return false, err
 		}
-		if k.alive = live(all); len(k.alive) == 0 {
+		if k.alive = k.remember(live(all)); len(k.alive) == 0 {
 			break
 		}
-		k.kill()
+		k.kill(false)
 		k.reap(all)
 		time.Sleep(maxPause)
 	}
 	return settled, nil
+}
+
+// remember adds those who were sent SIGKILL, still live, and were not seen: the
+// death of a parent can cut the only tie that they had to the tree, and being
+// out of sight is not being dead.
+func (k *killer) remember(alive []Proc) []Proc {
+	seen := make(map[identity]bool, len(alive))
+	for _, p := range alive {
+		seen[identity{p.PID, p.Start}] = true
+	}
+	for id := range k.killed {
+		if seen[id] {
+			continue
+		}
+		if p, err := Read(id.pid); err == nil && p.Start == id.start && !p.Dead() {
+			alive = append(alive, p)
+		} else {
+			delete(k.killed, id)
+		}
+	}
+	return alive
 }
 
 // anyKillable says whether somebody is alive who has not refused to be killed.
@@ -175,7 +224,7 @@ func (k *killer) stop() (n int) {
 		return 0
 	}
 	for _, p := range k.alive {
-		if id := (identity{p.PID, p.Start}); !k.stopped[id] && !k.refused[id] && p.State != hiddenState {
+		if id := (identity{p.PID, p.Start}); !k.stopped[id] && !k.killed[id] && !k.refused[id] && p.State != hiddenState {
 			k.stopped[id] = true
 			if Signal(p, stopSignal) == nil {
 				n++
@@ -185,27 +234,35 @@ func (k *killer) stop() (n int) {
 	return n
 }
 
-// kill sends SIGKILL to those who have not had it, children before parents:
-// the death of a parent orphans the group of its stopped children, and POSIX
-// then has them continued.
-func (k *killer) kill() {
-	for i := len(k.alive) - 1; i >= 0; i-- {
-		id := identity{k.alive[i].PID, k.alive[i].Start}
+// kill sends SIGKILL to those who have not had it, and returns how many got it.
+//
+// Parents come first, so that they do not answer the death of a child. Where
+// they were stopped the children do: the death of a parent orphans the process
+// group of its stopped children, and POSIX then has them continued.
+func (k *killer) kill(childrenFirst bool) (n int) {
+	order := slices.Clone(k.alive)
+	if childrenFirst {
+		slices.Reverse(order)
+	}
+	for _, p := range order {
+		id := identity{p.PID, p.Start}
 		if k.killed[id] {
 			continue
 		}
-		if k.alive[i].State == hiddenState {
+		if p.State == hiddenState {
 			k.refused[id] = true // who may not be seen may not be killed
 			continue
 		}
-		switch err := Signal(k.alive[i], syscall.SIGKILL); {
+		switch err := k.vigil.kill(p); {
 		case err == nil:
+			n++
 			k.killed[id] = true
 			delete(k.refused, id)
 		case !errors.Is(err, os.ErrProcessDone):
 			k.refused[id] = true
 		}
 	}
+	return n
 }
 
 // reap waits for our own dead children, one by one and by pid: a wait for

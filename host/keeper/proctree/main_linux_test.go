@@ -100,6 +100,15 @@ func platformChild(args []string) bool {
 		}
 		ready()
 		sleep()
+	case "exec": // exec N PROGRAM ARGS: N of a program that is not ours
+		n, _ := strconv.Atoi(args[1])
+		for range n {
+			if err := exec.Command(args[2], args[3:]...).Start(); err != nil {
+				panic(err)
+			}
+		}
+		ready()
+		sleep()
 	case "bomb": // every process forks twice, 8 generations: 510 descendants
 		ready()
 		rawBomb(8)
@@ -130,8 +139,8 @@ func rawFork() uintptr {
 }
 
 var (
-	rawLife  = unix.Timespec{Sec: int64(childLife.Seconds())}
-	rawBlink = unix.Timespec{Nsec: 200_000}
+	rawLife  = unix.NsecToTimespec(int64(childLife))
+	rawBlink = unix.NsecToTimespec(200_000)
 )
 
 //go:nosplit

@@ -19,31 +19,40 @@ const (
 // ended, is a zombie, or its pid belongs to another process by now. A pid of 1
 // or less is refused.
 func Signal(p Proc, sig syscall.Signal) error {
-	if p.PID <= 1 {
-		return signalError(p, sig, errProtected)
+	fd, err := signalHeld(p, sig)
+	if fd >= 0 {
+		unix.Close(fd)
 	}
-	fd, err := unix.PidfdOpen(p.PID, 0)
+	return err
+}
+
+// signalHeld is Signal that leaves the pidfd open, if there is one; else fd is
+// negative.
+func signalHeld(p Proc, sig syscall.Signal) (fd int, err error) {
+	if p.PID <= 1 {
+		return -1, signalError(p, sig, errProtected)
+	}
+	fd, err = unix.PidfdOpen(p.PID, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) {
-			return os.ErrProcessDone
+			return -1, os.ErrProcessDone
 		}
 		// A kernel before 5.3, a seccomp filter that does not know the call, no
 		// descriptor left: none of these may keep a process alive.
-		return signalByPID(p, sig)
+		return -1, signalByPID(p, sig)
 	}
-	defer unix.Close(fd)
 	if err := same(p); err != nil {
-		return signalError(p, sig, err)
+		return fd, signalError(p, sig, err)
 	}
 	switch err := unix.PidfdSendSignal(fd, sig, nil, 0); {
 	case err == nil:
-		return nil
+		return fd, nil
 	case errors.Is(err, unix.ESRCH):
-		return os.ErrProcessDone
+		return fd, os.ErrProcessDone
 	case errors.Is(err, unix.ENOSYS):
-		return signalByPID(p, sig)
+		return fd, signalByPID(p, sig)
 	default:
-		return signalError(p, sig, err)
+		return fd, signalError(p, sig, err)
 	}
 }
 

@@ -41,7 +41,7 @@ func parseStat(line []byte) (Proc, error) {
 		}
 		rest = rest[1+len(word):]
 		if n == 3 {
-			if len(word) != 1 {
+			if len(word) != 1 || word[0]|0x20 < 'a' || word[0]|0x20 > 'z' {
 				return Proc{}, errStat
 			}
 			p.State = word[0]

@@ -98,8 +98,9 @@ func TestReadSelf(t *testing.T) {
 	if now := Ticks(); p.Start > now {
 		t.Errorf("started at %d, after now, %d", p.Start, now)
 	}
-	if runtime.GOOS != "windows" && (BootID() == "" || BootID() != BootID()) {
-		t.Errorf("BootID = %q", BootID())
+	first, second := BootID(), BootID()
+	if runtime.GOOS != "windows" && (first == "" || first != second) {
+		t.Errorf("BootID = %q, then %q", first, second)
 	}
 }
 

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/host"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/local"
+)
+
+type execCmd struct {
+	On    string        `help:"Where the command runs (default: local:)." placeholder:"HOST"`
+	Dir   string        `short:"C" help:"Working directory there." placeholder:"DIR"`
+	Env   []string      `short:"e" help:"Variable to set: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
+	Unset []string      `help:"Variable to remove; may be repeated." placeholder:"NAME" sep:"none"`
+	Merge bool          `help:"stderr into stdout, in the order written."`
+	Grace time.Duration `help:"From TERM to KILL." default:"1s"`
+	Cmd   []string      `arg:"" optional:"" passthrough:"" help:"The command, after --."`
+}
+
+func (execCmd) Help() string {
+	return `Example: rein exec -- make test
+
+The command runs as an agent would: in its own session, held by a keeper, with stdin, stdout
+and stderr passed through byte for byte. When it is over nothing of it is left running. Its
+exit code is passed on; 128+N stands for a signal, 7 for not started, 8 for lost.`
+}
+
+// passthrough writes what the command writes to our own stdout and stderr.
+type passthrough struct{ out, err *os.File }
+
+func (p passthrough) Data(s driver.Stream, b []byte) {
+	f := p.out
+	if s == driver.Stderr {
+		f = p.err
+	}
+	_, _ = f.Write(b) // a reader that went away does not end the command
+}
+
+func (c *execCmd) Run(a *app) error {
+	if c.On != "" && c.On != "local:" && c.On != "local" {
+		return usage("--on %s: this version runs commands on this machine only (local:)", c.On)
+	}
+	argv := c.Cmd
+	if len(argv) > 0 && argv[0] == "--" {
+		argv = argv[1:]
+	}
+	if len(argv) == 0 {
+		return usage("there is no command: rein exec -- CMD ARGS…")
+	}
+	env, err := (&runCmd{Env: c.Env}).env(nil)
+	if err != nil {
+		return err
+	}
+	if c.Grace <= 0 {
+		return usage("--grace %s: it must be positive", c.Grace)
+	}
+
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer cancel()
+	h := host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)
+	p, err := h.Start(ctx, &driver.Spec{
+		Argv: argv, Dir: c.Dir, Env: env, Unset: c.Unset, MergeStderr: c.Merge, Grace: c.Grace, Input: a.stdin,
+	}, passthrough{a.stdout, a.stderr})
+	if err != nil {
+		return startError{err}
+	}
+	exit, err := p.Wait(context.Background())
+	if err != nil {
+		return err
+	}
+	if len(exit.Leftovers) > 0 {
+		fmt.Fprintf(a.stderr, "rein: left running and ended: %s\n", procs(exit.Leftovers))
+	}
+	if len(exit.Survivors) > 0 {
+		fmt.Fprintf(a.stderr, "rein: could not be ended: %s\n", procs(exit.Survivors))
+		return exitCode(rein.ExitSurvivors)
+	}
+	switch {
+	case exit.Reason == driver.Lost:
+		return errors.Join(exitCode(rein.ExitLost), errors.New(exit.Detail))
+	case exit.Reason == driver.Failed:
+		return errors.Join(exitCode(rein.ExitAborted), errors.New(exit.Detail))
+	case exit.Code != nil:
+		if *exit.Code == 0 {
+			return nil
+		}
+		return exitCode(*exit.Code)
+	}
+	return exitCode(128 + signalNumber(exit.Signal))
+}

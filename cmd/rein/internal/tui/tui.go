@@ -1,0 +1,266 @@
+// Package tui is what `rein run` shows on stderr: one live line on a terminal,
+// plain lines on a pipe, and the report's summary.
+package tui
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/agent"
+)
+
+// Options of New.
+type Options struct {
+	Quiet bool // nothing but what a caller writes itself
+}
+
+// Screen writes to one file. Its methods may be called concurrently.
+type Screen struct {
+	w     *os.File
+	quiet bool
+	live  bool // a terminal: redraw one line
+	color bool
+
+	mu     sync.Mutex
+	run    *rein.Run
+	room   float64 // lines that may be written now
+	lastAt time.Time
+	drawn  bool
+	stop   chan struct{}
+	done   chan struct{}
+}
+
+// New looks at the file once: whether it is a terminal, and whether colour is
+// wanted (NO_COLOR, TERM=dumb).
+func New(w *os.File, o *Options) *Screen {
+	if o == nil {
+		o = &Options{}
+	}
+	s := &Screen{w: w, quiet: o.Quiet, room: plainBurst, lastAt: time.Now()}
+	s.live = !s.quiet && term.IsTerminal(int(w.Fd())) && os.Getenv("TERM") != "dumb"
+	_, no := os.LookupEnv("NO_COLOR")
+	s.color = s.live && (!no || os.Getenv("NO_COLOR") == "")
+	return s
+}
+
+const (
+	redraw = 200 * time.Millisecond
+	// plainBurst and plainEvery keep a chatty agent from flooding a log: so many
+	// lines at once, and one more each plainEvery.
+	plainBurst = 20
+	plainEvery = time.Second
+)
+
+// Start says what was started and keeps the live line.
+func (s *Screen) Start(r *rein.Run) {
+	if s.quiet {
+		return
+	}
+	p := r.Plan()
+	model := p.Model
+	if model == "" {
+		model = "its default model"
+	}
+	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), p.Version, model, p.Mode, s.dim("run "+r.ID()))
+	s.mu.Lock()
+	s.run, s.stop, s.done = r, make(chan struct{}), make(chan struct{})
+	s.mu.Unlock()
+	if !s.live {
+		close(s.done)
+		return
+	}
+	go func() {
+		defer close(s.done)
+		t := time.NewTicker(redraw)
+		defer t.Stop()
+		for {
+			select {
+			case <-s.stop:
+				return
+			case <-t.C:
+				s.draw()
+			}
+		}
+	}()
+}
+
+// Stop removes the live line.
+func (s *Screen) Stop() {
+	s.mu.Lock()
+	stop, done := s.stop, s.done
+	s.stop = nil
+	s.mu.Unlock()
+	if stop == nil {
+		return
+	}
+	close(stop)
+	<-done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+}
+
+// Reading is a hook of the run: on a pipe, what the agent does becomes lines.
+// What it merely is (thinking, writing) is for the live line.
+func (s *Screen) Reading(r agent.Reading) {
+	if s.quiet || s.live || r.Activity == "" {
+		return
+	}
+	switch r.Kind {
+	case agent.KindToolStarted, agent.KindRetry, agent.KindDenied, agent.KindError:
+	default:
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.run == nil {
+		return
+	}
+	s.room = min(plainBurst, s.room+float64(now.Sub(s.lastAt))/float64(plainEvery))
+	s.lastAt = now
+	if s.room < 1 {
+		return
+	}
+	s.room--
+	st := s.run.State()
+	fmt.Fprintf(s.w, "rein: %s %s\n", elapsed(st.Elapsed), Clean(s.run.Redact(r.Activity)))
+}
+
+func (s *Screen) draw() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return
+	}
+	st := s.run.State()
+	width, _, err := term.GetSize(int(s.w.Fd()))
+	if err != nil || width < 20 {
+		width = 80
+	}
+	text := fmt.Sprintf("%s  %s", elapsed(st.Elapsed), activity(st))
+	right := counts(st.Usage)
+	if right != "" {
+		text += "  " + right
+	}
+	fmt.Fprintf(s.w, "\r\x1b[K%s", s.dim(Fit(Clean(text), width-1)))
+	s.drawn = true
+}
+
+func activity(st rein.State) string {
+	if st.Activity != "" {
+		return st.Activity
+	}
+	return string(st.Watch.Phase)
+}
+
+func (s *Screen) erase() {
+	if s.drawn {
+		fmt.Fprint(s.w, "\r\x1b[K")
+		s.drawn = false
+	}
+}
+
+func (s *Screen) line(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.erase()
+	prefix := "rein: "
+	if s.live {
+		prefix = ""
+	}
+	fmt.Fprintf(s.w, prefix+format+"\n", args...)
+}
+
+// Report writes the summary of a run that is over.
+func (s *Screen) Report(rep *rein.Report, dir string) {
+	if s.quiet && rep.OK {
+		return
+	}
+	var b strings.Builder
+	Summary(&b, rep, dir, s.color)
+	for line := range strings.Lines(b.String()) {
+		s.line("%s", strings.TrimRight(line, "\n"))
+	}
+}
+
+// Summary is the report in a few lines, for a person.
+func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
+	p := paint(color)
+	head := p.green("ok")
+	if !rep.OK {
+		head = p.red(Clean(rep.Failure))
+	}
+	parts := []string{head, elapsed(rep.EndedAt.Sub(rep.StartedAt))}
+	if n := rep.Usage.ToolCalls; n > 0 {
+		parts = append(parts, plural(n, "tool call"))
+	}
+	if c := counts(rep.Usage); c != "" {
+		parts = append(parts, c)
+	}
+	fmt.Fprintln(w, strings.Join(parts, " · "))
+	for _, f := range rep.Findings {
+		mark := p.red("✗")
+		if f.Severity == rein.Warning {
+			mark = p.yellow("!")
+		}
+		fmt.Fprintf(w, "  %s %s: %s\n", mark, f.Kind, Clean(f.Evidence))
+	}
+	for _, c := range rep.Boundary.Changes {
+		if c.Restore != "" {
+			fmt.Fprintf(w, "    %s %s: undo with %s\n", c.What, Clean(c.Ref), Clean(c.Restore))
+		}
+	}
+	switch {
+	case !rep.Boundary.Checked && rep.Boundary.Why != "":
+		fmt.Fprintln(w, p.dim("  boundary not checked: "+Clean(rep.Boundary.Why)))
+	case rep.Boundary.Clean:
+		fmt.Fprintln(w, p.dim("  nothing was committed, no ref moved, no process is left ("+string(rep.Containment)+")"))
+	}
+	fmt.Fprintln(w, p.dim("  "+dir))
+}
+
+func counts(u rein.Usage) string {
+	if u.InputTokens == 0 && u.OutputTokens == 0 && u.CacheReadTokens == 0 {
+		return ""
+	}
+	s := fmt.Sprintf("%s in, %s out", short(u.InputTokens+u.CacheWriteTokens), short(u.OutputTokens))
+	if u.CacheReadTokens > 0 {
+		s += ", " + short(u.CacheReadTokens) + " cached"
+	}
+	if u.CostSource != "none" && u.CostUSD >= 0.005 {
+		s += fmt.Sprintf(", $%.2f", u.CostUSD)
+	}
+	return s
+}
+
+func short(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprint(n)
+	case n < 1000_000:
+		return fmt.Sprintf("%.1fk", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1fM", float64(n)/1e6)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func elapsed(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}

@@ -1,0 +1,203 @@
+// Command rein runs coding-agent CLIs unattended and reports what happened.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/config"
+	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/internal/redact"
+	"github.com/rein-run/rein/store"
+)
+
+// cli is the whole command line, one field and one file per verb.
+type cli struct {
+	Run    runCmd    `cmd:"" help:"Run one agent on one task and report."`
+	Runs   runsCmd   `cmd:"" help:"List runs, look into them, and reach those under way."`
+	Agents agentsCmd `cmd:"" help:"Show which agents are installed and what each can do."`
+	Exec   execCmd   `cmd:"" help:"Run one command through a host: the byte contract by hand."`
+	Reap   reapCmd   `cmd:"" help:"End what a dead rein left behind and finish its reports."`
+
+	StateDir string           `help:"Where runs are kept (default: $$XDG_STATE_HOME/rein)." placeholder:"DIR"`
+	Version  kong.VersionFlag `help:"Print the version."`
+}
+
+// app is what the verbs share.
+type app struct {
+	stdin          *os.File
+	stdout, stderr *os.File
+	stateDir       string
+}
+
+func main() {
+	// The keeper first: it must start in a few milliseconds and stay small, and
+	// needs nothing of what follows.
+	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		os.Exit(keeper.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	os.Exit(run(os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
+}
+
+func run(args []string, a *app) (code int) {
+	var c cli
+	exit := -1
+	parser, err := kong.New(&c,
+		kong.Name("rein"),
+		kong.Description("Rein runs coding-agent CLIs unattended: it keeps every byte, stops on a deadline or a budget, proves that nothing is left running, and reports."),
+		kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Writers(a.stdout, a.stderr),
+		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
+		kong.Vars{"version": version()},
+	)
+	if err != nil {
+		fmt.Fprintln(a.stderr, "rein:", err)
+		return rein.ExitUsage
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			if _, ok := r.(exited); !ok {
+				panic(r)
+			}
+			code = exit // --help and --version
+		}
+	}()
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(a.stderr, "rein: %s\n", err)
+		var pe *kong.ParseError
+		if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
+			fmt.Fprintf(a.stderr, "See: rein %s --help\n", pe.Context.Selected().Path())
+		} else {
+			fmt.Fprintln(a.stderr, "See: rein --help")
+		}
+		return rein.ExitUsage
+	}
+	a.stateDir = c.StateDir
+	err = kctx.Run(a)
+	var ec exitCode
+	switch {
+	case err == nil:
+		return rein.ExitOK
+	case errors.As(err, &ec):
+		return int(ec)
+	}
+	fmt.Fprintf(a.stderr, "rein: %s\n", oneLine(err))
+	var u usageError
+	var ns startError
+	switch {
+	case errors.As(err, &u):
+		return rein.ExitUsage
+	case errors.As(err, &ns):
+		return rein.ExitNotStarted
+	}
+	return rein.ExitFailed
+}
+
+type exited struct{}
+
+// exitCode is an error that has been told already.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// usageError is a mistake in what was typed: exit code 2.
+type usageError struct{ err error }
+
+func (e usageError) Error() string { return e.err.Error() }
+func (e usageError) Unwrap() error { return e.err }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// oneLine makes an error one line: joined errors come with newlines.
+func oneLine(err error) string {
+	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+}
+
+// store opens the store that the command line or the configuration names.
+func (a *app) store() (*store.Store, error) {
+	if a.stateDir != "" {
+		return store.Open(a.stateDir)
+	}
+	cfg, err := config.Load(".", os.Getenv, nil)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return store.Open(cfg.StateDir)
+}
+
+// redactor knows the secrets of this environment, which an agent that was
+// started from it has inherited.
+func (a *app) redactor() *redact.Redactor {
+	env := map[string]string{}
+	for _, kv := range os.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
+		}
+	}
+	var names []string
+	for _, ag := range rein.Agents().All() {
+		names = append(names, ag.Capabilities("").Credentials...)
+	}
+	return redact.New(env, names...)
+}
+
+// keeperArgv starts this very binary as a keeper.
+func keeperArgv() []string {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return []string{exe, "keeper"}
+}
+
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "rein (unknown version)"
+	}
+	v := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && (v == "" || v == "(devel)") {
+			v = s.Value
+		}
+	}
+	return "rein " + v + " " + info.GoVersion
+}
+
+// finishOthers writes the reports of runs whose rein died. It is the promise
+// that the next rein makes good, so every verb that looks at runs keeps it.
+func finishOthers(ctx context.Context, s *store.Store, stderr io.Writer) {
+	done, err := rein.Reap(ctx, s, rein.Agents())
+	if err != nil {
+		fmt.Fprintln(stderr, "rein: finishing earlier runs:", oneLine(err))
+		return
+	}
+	for _, r := range done {
+		fmt.Fprintf(stderr, "rein: run %s had lost its rein: report finished, see `rein runs show %s`\n", r.ID, r.ID)
+	}
+}
+
+func tilde(path string) string {
+	home, err := os.UserHomeDir()
+	if err != nil || home == "/" {
+		return path
+	}
+	if rel, err := filepath.Rel(home, path); err == nil && !strings.HasPrefix(rel, "..") {
+		return "~/" + rel
+	}
+	return path
+}

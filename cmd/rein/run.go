@@ -1,0 +1,570 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/cmd/rein/internal/tui"
+	"github.com/rein-run/rein/config"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/transcript"
+	"github.com/rein-run/rein/watch"
+)
+
+type runCmd struct {
+	Prompt []string `arg:"" optional:"" help:"What the agent should do, as one argument; - reads it from stdin."`
+
+	Agent    string   `short:"a" help:"Agent: claude, codex, pi (default: the one that is installed)." placeholder:"NAME"`
+	Model    string   `short:"m" help:"Model (default: the CLI's own)." placeholder:"MODEL"`
+	Effort   string   `help:"Reasoning effort, where the CLI has it." placeholder:"LEVEL"`
+	Mode     string   `help:"What the agent may do without asking: autonomous or read-only." placeholder:"MODE"`
+	Dir      string   `short:"C" help:"Working directory (default: here)." placeholder:"DIR"`
+	On       string   `help:"Where the agent runs (default: local:)." placeholder:"HOST"`
+	Resume   string   `help:"Continue this session of the agent's, or 'latest'." placeholder:"ID"`
+	AgentArg []string `help:"An argument for the agent's own CLI; may be repeated." placeholder:"ARG" sep:"none"`
+	AgentExe string   `help:"The agent's executable (default: found in PATH)." placeholder:"PATH"`
+
+	ID      string   `name:"id" help:"Name of the run (default: a new one)." placeholder:"ID"`
+	Label   []string `short:"l" help:"Label kept with the run; may be repeated." placeholder:"K=V" sep:"none"`
+	Env     []string `short:"e" help:"Variable for the agent: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
+	EnvFile []string `help:"File of NAME=VALUE lines for the agent." placeholder:"FILE" sep:"none"`
+
+	Startup    string `group:"Clocks ('none' switches one off)" help:"To the first byte (60s)." placeholder:"D"`
+	Idle       string `group:"Clocks ('none' switches one off)" help:"Without a byte (5m)." placeholder:"D"`
+	Tool       string `group:"Clocks ('none' switches one off)" help:"For one tool call (15m)." placeholder:"D"`
+	Stall      string `group:"Clocks ('none' switches one off)" help:"Without a tool call or a change of the files (5m)." placeholder:"D"`
+	Total      string `group:"Clocks ('none' switches one off)" help:"For the whole run (30m)." placeholder:"D"`
+	Completion string `group:"Clocks ('none' switches one off)" help:"To exit once it is done (30s)." placeholder:"D"`
+	Grace      string `group:"Clocks ('none' switches one off)" help:"From TERM to KILL (1s)." placeholder:"D"`
+
+	MaxMemory string `group:"Limits" help:"Memory of the whole process tree, e.g. 6GiB." placeholder:"SIZE"`
+	MaxProcs  string `group:"Limits" help:"Processes at once." placeholder:"N"`
+	MaxOutput string `group:"Limits" help:"Bytes that the agent may write, e.g. 1GiB." placeholder:"SIZE"`
+
+	Report string `group:"Output" help:"Write the report (JSON) to this file too." placeholder:"FILE"`
+	JSON   bool   `group:"Output" name:"json" help:"Readings and the report on stdout, one JSON object a line." xor:"out"`
+	Raw    bool   `group:"Output" help:"The agent's own output on stdout, byte for byte." xor:"out"`
+	DryRun bool   `group:"Output" short:"n" help:"Print what would be started; start nothing."`
+	Detach bool   `group:"Output" short:"d" help:"Print the run's id and let it work in the background."`
+	Quiet  bool   `group:"Output" short:"q" help:"Nothing on stderr but errors."`
+}
+
+func (runCmd) Help() string {
+	return `Examples:
+  rein run "fix the failing test"
+  rein run --agent codex --total 10m --report report.json "update the changelog"
+  git diff | rein run --mode read-only -          review what stdin holds
+  x=$(rein run -q "which Go version does this need? one word")
+  rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
+
+Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 5 over budget, 6 something left
+the boundary, 7 not started, 8 lost, 9 processes survived, 10 aborted, 11 gave up (login,
+credit, limit), 129/130/143 cancelled.`
+}
+
+func (c *runCmd) Run(a *app) error {
+	if os.Getenv(detachVar) != "" {
+		return c.runDetached(a)
+	}
+	if c.Detach && !c.DryRun {
+		return c.detach(a)
+	}
+	return c.run(a, nil)
+}
+
+// run is the verb; started, if any, is told the id or why there is none.
+func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
+	if started == nil {
+		started = func(string, error) {}
+	}
+	defer func() {
+		if err != nil {
+			started("", err)
+		}
+	}()
+	task, opts, cfg, err := c.task(a)
+	if err != nil {
+		return err
+	}
+	c.Report = cfg.Report
+	if err := checkReportFile(c.Report); err != nil {
+		return err
+	}
+
+	// Until the run has a handle, a signal cancels its start; afterwards it
+	// goes to the handle, which knows the ladder.
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	sigs := make(chan os.Signal, 4)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup rein run …
+		signal.Notify(sigs, syscall.SIGHUP)
+	}
+	defer signal.Stop(sigs)
+	// Whoever reads our stdout may go away (| head -1). Without this the Go
+	// runtime would end us with SIGPIPE, and the run with us. It must be Notify:
+	// an ignored signal would be inherited by the agent.
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	defer signal.Stop(pipes)
+	handle := make(chan *rein.Run, 1)
+	go forwardSignals(sigs, cancel, handle, c.Detach)
+
+	finishOthers(ctx, opts.Store, a.stderr)
+
+	if c.DryRun {
+		plan, err := rein.Describe(ctx, task, opts)
+		if err != nil {
+			return notStarted(err)
+		}
+		return printPlan(a, plan, cfg, c.JSON)
+	}
+
+	screen := tui.New(a.stderr, &tui.Options{Quiet: c.Quiet || c.Detach})
+	opts.Hooks = &rein.Hooks{Reading: screen.Reading}
+	r, err := rein.Start(ctx, task, opts)
+	if err != nil {
+		if c.JSON {
+			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: rein.NotStartedReport(task, err)})
+		}
+		if c.Report != "" {
+			writeReportFile(c.Report, rein.NotStartedReport(task, err))
+		}
+		return notStarted(err)
+	}
+	handle <- r
+	started(r.ID(), nil)
+	screen.Start(r)
+
+	// Viewers follow the file at their own pace: a slow reader of our stdout
+	// holds nothing back and misses nothing.
+	view := make(chan error, 1)
+	go func() { view <- c.view(a, r) }()
+
+	rep, err := r.Wait(context.Background())
+	screen.Stop()
+	if err != nil {
+		return err
+	}
+	viewErr := <-view
+	if c.JSON {
+		if err := json.NewEncoder(a.stdout).Encode(rein.Event{Type: "report", Report: rep}); err != nil && viewErr == nil {
+			viewErr = err
+		}
+	}
+	if !c.JSON && !c.Raw && !c.Detach && rep.Answer != "" {
+		if _, err := fmt.Fprintln(a.stdout, strings.TrimRight(rep.Answer, "\n")); err != nil {
+			viewErr = err
+		}
+	}
+	if c.Report != "" {
+		if err := writeReportFile(c.Report, rep); err != nil {
+			fmt.Fprintf(a.stderr, "rein: --report: %s\n", oneLine(err))
+			if code := rep.ExitCode(); code == 0 {
+				return exitCode(rein.ExitAborted)
+			}
+		}
+	}
+	screen.Report(rep, r.Dir())
+	if viewErr != nil && !errors.Is(viewErr, syscall.EPIPE) {
+		fmt.Fprintf(a.stderr, "rein: writing to stdout: %s\n", oneLine(viewErr))
+	}
+	if code := rep.ExitCode(); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// forwardSignals turns the first signal into a graceful end and every later one
+// into a kill. A detached run has no terminal to hang up.
+func forwardSignals(sigs <-chan os.Signal, cancel context.CancelCauseFunc, handle <-chan *rein.Run, detached bool) {
+	var r *rein.Run
+	for {
+		select {
+		case r = <-handle:
+		case s := <-sigs:
+			by := rein.CancelInterrupt
+			switch s {
+			case syscall.SIGTERM:
+				by = rein.CancelTerminate
+			case syscall.SIGHUP:
+				by = rein.CancelHangup
+				if detached {
+					continue
+				}
+			}
+			if r == nil {
+				select {
+				case r = <-handle:
+				default:
+				}
+			}
+			cancel(rein.CancelledBy(by))
+			if r != nil {
+				r.Cancel(by)
+			}
+		}
+	}
+}
+
+// view writes the transcript or its readings to stdout as the run goes.
+func (c *runCmd) view(a *app, r *rein.Run) error {
+	if !c.JSON && !c.Raw {
+		return nil
+	}
+	f := transcript.Follow(context.Background(), filepath.Join(r.Dir(), "transcript"), &transcript.FollowOptions{Done: r.Done()})
+	defer f.Close()
+	if c.Raw {
+		_, err := io.Copy(a.stdout, f)
+		return err
+	}
+	return writeEvents(a.stdout, f, r.NewReader(), r.Redact)
+}
+
+// writeEvents writes one event a line.
+func writeEvents(w io.Writer, f io.Reader, reader agent.Reader, redact func(string) string) error {
+	out := bufio.NewWriterSize(w, 64<<10)
+	var failed error
+	first := true
+	emit := func(offset int64) func(agent.Reading) {
+		return func(rd agent.Reading) {
+			if failed != nil {
+				return
+			}
+			ev := rein.Event{Type: "reading", Offset: offset, Reading: &rd}
+			if first {
+				ev.Schema, first = rein.EventSchema, false
+			}
+			b, err := json.Marshal(ev)
+			if err == nil {
+				_, err = out.WriteString(redact(string(b)) + "\n")
+			}
+			failed = err
+		}
+	}
+	var lines transcript.Lines
+	line := func(l agent.Line) {
+		if reader != nil {
+			reader.Read(l, emit(l.Offset))
+		}
+	}
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := f.Read(buf)
+		lines.Feed(buf[:n], line)
+		if failed == nil {
+			failed = out.Flush()
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			return failed
+		}
+	}
+	lines.Flush(line)
+	if reader != nil {
+		reader.End(emit(0))
+	}
+	return cmp.Or(failed, out.Flush())
+}
+
+// task reads flags, configuration and files into what package rein takes.
+func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) {
+	fail := func(err error) (rein.Task, *rein.Options, *config.Config, error) {
+		return rein.Task{}, nil, nil, err
+	}
+	if c.On != "" && c.On != "local:" && c.On != "local" {
+		return fail(usage("--on %s: this version runs agents on this machine only (local:)", c.On))
+	}
+	cfg, err := config.Load(cmp.Or(c.Dir, "."), os.Getenv, &config.Options{Agents: rein.Agents().Names()})
+	if err != nil {
+		return fail(usageError{err})
+	}
+	if err := c.flags(cfg); err != nil {
+		return fail(usageError{err})
+	}
+	s, err := store.Open(cmp.Or(a.stateDir, cfg.StateDir))
+	if err != nil {
+		return fail(err)
+	}
+	prompt, err := c.prompt(a)
+	if err != nil {
+		return fail(err)
+	}
+	env, err := c.env(cfg)
+	if err != nil {
+		return fail(err)
+	}
+	task := rein.Task{
+		Prompt: prompt, Agent: cfg.Agent, Dir: c.Dir, Mode: cfg.Mode,
+		Session: agent.Session{Resume: c.Resume},
+		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits,
+	}
+	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}}
+	for name, own := range cfg.Agents {
+		if own.Path != "" {
+			opts.Exes[name] = own.Path
+		}
+	}
+	switch {
+	case c.AgentExe == "":
+	case task.Agent == "":
+		return fail(usage("--agent-exe %s: say with --agent which agent it is", c.AgentExe))
+	default:
+		a, err := rein.Agents().Lookup(task.Agent)
+		if err != nil {
+			return fail(usageError{err})
+		}
+		opts.Exes[a.Name()] = c.AgentExe
+	}
+	if task.Agent == "" {
+		// What is settled per agent can be applied only when it is known.
+		if task.Agent, err = rein.Pick(context.Background(), task, opts); err != nil {
+			return fail(startError{err})
+		}
+	}
+	if a, err := rein.Agents().Lookup(task.Agent); err == nil {
+		task.Model, _ = cfg.ModelFor(a.Name())
+		task.Effort, _ = cfg.EffortFor(a.Name())
+		task.Args = slices.Concat(cfg.Agents[a.Name()].Args, c.AgentArg)
+	}
+	return task, opts, cfg, nil
+}
+
+// flags settles what was typed, over everything that was settled elsewhere.
+func (c *runCmd) flags(cfg *config.Config) error {
+	set := func(key, value string) error {
+		if value == "" {
+			return nil
+		}
+		return cfg.Set(key, value, config.Origin{Source: config.Flag, Name: "--" + strings.ReplaceAll(key, "_", "-")})
+	}
+	var errs []error
+	for _, f := range [][2]string{
+		{"agent", c.Agent},
+		{"model", c.Model},
+		{"effort", c.Effort},
+		{"mode", c.Mode},
+		{"startup", c.Startup},
+		{"idle", c.Idle},
+		{"tool", c.Tool},
+		{"stall", c.Stall},
+		{"total", c.Total},
+		{"completion", c.Completion},
+		{"grace", c.Grace},
+		{"max_memory", c.MaxMemory},
+		{"max_procs", c.MaxProcs},
+		{"max_output", c.MaxOutput},
+		{"report", c.Report},
+	} {
+		errs = append(errs, set(f[0], f[1]))
+	}
+	for _, l := range c.Label {
+		errs = append(errs, cfg.Set("labels", l, config.Origin{Source: config.Flag, Name: "--label"}))
+	}
+	return errors.Join(errs...)
+}
+
+// maxPrompt bounds what is read from stdin: no CLI takes more.
+const maxPrompt = 64 << 20
+
+func (c *runCmd) prompt(a *app) (string, error) {
+	switch len(c.Prompt) {
+	case 0:
+		return "", usage("there is no prompt: rein run \"what to do\", or - to read it from stdin")
+	case 1:
+	default:
+		return "", usage("the prompt is %d arguments: put it in quotes", len(c.Prompt))
+	}
+	if c.Prompt[0] != "-" {
+		return c.Prompt[0], nil
+	}
+	b, err := io.ReadAll(io.LimitReader(a.stdin, maxPrompt+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the prompt from stdin: %w", err)
+	}
+	if len(b) > maxPrompt {
+		return "", usage("the prompt on stdin is longer than %d MiB", maxPrompt>>20)
+	}
+	return string(b), nil
+}
+
+func (c *runCmd) env(cfg *config.Config) (driver.Env, error) {
+	env := driver.Env{}
+	files := c.EnvFile
+	if cfg != nil && cfg.EnvFile != "" {
+		files = append([]string{cfg.EnvFile}, files...)
+	}
+	for _, name := range files {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return nil, usage("--env-file: %s", err)
+		}
+		if err := parseEnvFile(name, b, env); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range c.Env {
+		k, v, ok := strings.Cut(e, "=")
+		if !ok {
+			if v, ok = os.LookupEnv(k); !ok {
+				return nil, usage("--env %s: it is not set here; write --env %s=VALUE", k, k)
+			}
+		}
+		env[k] = v
+	}
+	return env, nil
+}
+
+// parseEnvFile reads NAME=VALUE lines: blank lines and those that begin with #
+// are skipped, "export " in front is allowed, one pair of quotes around the
+// value is taken off, and nothing is expanded. Errors never show a value.
+func parseEnvFile(name string, b []byte, env driver.Env) error {
+	for i, line := range bytes.Split(b, []byte("\n")) {
+		s := strings.TrimSpace(strings.TrimSuffix(string(line), "\r"))
+		if s == "" || s[0] == '#' {
+			continue
+		}
+		k, v, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(s, "export ")), "=")
+		k = strings.TrimSpace(k)
+		if !ok || k == "" || strings.ContainsAny(k, " \t\x00") {
+			return usage("%s:%d: not a NAME=VALUE line", name, i+1)
+		}
+		v = strings.TrimSpace(v)
+		if n := len(v); n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n-1] == v[0] {
+			v = v[1 : n-1]
+		}
+		env[k] = v
+	}
+	return nil
+}
+
+// checkReportFile refuses before the start what could not be written after it.
+func checkReportFile(name string) error {
+	if name == "" {
+		return nil
+	}
+	if info, err := os.Stat(name); err == nil {
+		if info.IsDir() {
+			return usage("--report: %s is a directory: name a file in it", name)
+		}
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return usage("--report: %s", err)
+		}
+		return f.Close()
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
+	if err != nil {
+		return usage("--report: %s", err)
+	}
+	f.Close()
+	return os.Remove(f.Name())
+}
+
+// writeReportFile replaces the file at once, so that a reader never sees half a
+// report. What is no regular file (/dev/stdout) is written through.
+func writeReportFile(name string, rep *rein.Report) error {
+	b, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(b)
+		return errors.Join(err, f.Close())
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+
+// notStarted says why, and picks the exit code: what was typed wrongly is 2,
+// everything else that kept the agent from starting is 7.
+func notStarted(err error) error {
+	if errors.Is(err, rein.ErrTask) || errors.Is(err, agent.ErrUnknown) || errors.Is(err, agent.ErrMode) ||
+		errors.Is(err, agent.ErrSession) || errors.Is(err, agent.ErrModel) || errors.Is(err, agent.ErrPrompt) ||
+		errors.Is(err, agent.ErrArgument) || errors.Is(err, agent.ErrUnsupported) {
+		return usageError{err}
+	}
+	return startError{err}
+}
+
+// startError exits with 7.
+type startError struct{ err error }
+
+func (e startError) Error() string { return e.err.Error() }
+func (e startError) Unwrap() error { return e.err }
+
+func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(p)
+	}
+	w := bufio.NewWriter(a.stdout)
+	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, p.Version, p.Exe)
+	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
+	fmt.Fprintf(w, "mode       %s\n", p.Mode)
+	fmt.Fprintf(w, "host       %s\n", p.Host)
+	fmt.Fprintf(w, "directory  %s\n", p.Dir)
+	fmt.Fprintf(w, "argv       %s\n", quoteArgv(p.Argv))
+	fmt.Fprintf(w, "env set    %s\n", cmp.Or(strings.Join(p.Env, " "), "nothing"))
+	fmt.Fprintf(w, "env unset  %s\n", cmp.Or(strings.Join(p.Unset, " "), "nothing"))
+	fmt.Fprintf(w, "files      %s\n", cmp.Or(strings.Join(p.Files, " "), "none"))
+	var clocks []string
+	for _, name := range watch.Names() {
+		clocks = append(clocks, name+" "+p.Clocks[name])
+	}
+	fmt.Fprintf(w, "clocks     %s\n", strings.Join(clocks, ", "))
+	for _, v := range cfg.Values() {
+		fmt.Fprintf(w, "setting    %s: %s (%s)\n", v.Key, v.Text, v.Origin)
+	}
+	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
+	return w.Flush()
+}
+
+// quoteArgv writes an argv so that a shell would read it back.
+func quoteArgv(argv []string) string {
+	q := make([]string, len(argv))
+	for i, s := range argv {
+		if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
+			q[i] = s
+			continue
+		}
+		q[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return strings.Join(q, " ")
+}

@@ -1,0 +1,518 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/cmd/rein/internal/tui"
+	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/transcript"
+)
+
+type runsCmd struct {
+	List   runsList   `cmd:"" default:"withargs" help:"List runs, newest first."`
+	Show   runsShow   `cmd:"" help:"The report of one run."`
+	Tail   runsTail   `cmd:"" help:"The end of a transcript; -f follows it."`
+	Answer runsAnswer `cmd:"" help:"The agent's final answer."`
+	Tools  runsTools  `cmd:"" help:"The tool calls of a run, one a line."`
+	Usage  runsUsage  `cmd:"" help:"Tokens and money of a run."`
+	Replay runsReplay `cmd:"" help:"The transcript again, at the pace it was written."`
+	Attach runsAttach `cmd:"" help:"Watch a run that is under way; Ctrl-C lets it go on."`
+	Stop   runsStop   `cmd:"" help:"End a run that is under way."`
+	Extend runsExtend `cmd:"" help:"Give a clock of a run more time."`
+	Rm     runsRm     `cmd:"" help:"Remove runs that are over."`
+	GC     runsGC     `cmd:"" name:"gc" help:"Remove old runs."`
+}
+
+type runsList struct {
+	Label []string `short:"l" help:"Only runs with this label; may be repeated." placeholder:"K=V" sep:"none"`
+	All   bool     `help:"All of them, not only the newest 20."`
+	JSON  bool     `name:"json" help:"One JSON object a line."`
+}
+
+// listed is what is read of a run.json for a list: a live state or a report.
+type listed struct {
+	Schema    string            `json:"schema"`
+	ID        string            `json:"id"`
+	Labels    map[string]string `json:"labels"`
+	Agent     string            `json:"agent"`
+	Dir       string            `json:"dir"`
+	StartedAt time.Time         `json:"started_at"`
+	EndedAt   time.Time         `json:"ended_at"`
+	OK        bool              `json:"ok"`
+	End       rein.End          `json:"end"`
+	Failure   string            `json:"failure"`
+	State     string            `json:"state"` // live, lost or ended; not in the file
+}
+
+func (c *runsList) Run(a *app) error {
+	s, err := a.store()
+	if err != nil {
+		return err
+	}
+	finishOthers(context.Background(), s, a.stderr)
+	entries, err := s.List()
+	if err != nil {
+		return err
+	}
+	var rows []listed
+	for _, e := range entries {
+		if e.Err != nil {
+			fmt.Fprintf(a.stderr, "rein: %s: %s\n", e.ID, oneLine(e.Err))
+			continue
+		}
+		l := listed{}
+		if _, err := e.Run.ReadState(&l); err != nil {
+			continue
+		}
+		l.ID = e.ID
+		if !matches(l.Labels, c.Label) {
+			continue
+		}
+		switch {
+		case l.Schema == rein.ReportSchema:
+			l.State = "ended"
+		case e.Live:
+			l.State = "live"
+		default:
+			l.State = "lost"
+		}
+		rows = append(rows, l)
+	}
+	hidden := 0
+	if n := 20; !c.All && !c.JSON && len(rows) > n {
+		hidden = len(rows) - n
+		rows = rows[:n]
+	}
+	if c.JSON {
+		enc := json.NewEncoder(a.stdout)
+		for _, l := range rows {
+			if err := enc.Encode(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(a.stderr, `rein: no runs yet: rein run "what to do"`)
+		return nil
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
+	for _, l := range rows {
+		took := l.EndedAt.Sub(l.StartedAt)
+		what := "ok"
+		switch {
+		case l.State == "live":
+			what, took = "working", time.Since(l.StartedAt)
+		case l.State == "lost":
+			what, took = "lost", 0
+		case !l.OK:
+			what = cmp.Or(l.Failure, string(l.End.Kind))
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.StartedAt.Local().Format("Jan _2 15:04"), took.Round(time.Second),
+			l.Agent, tui.Fit(tui.Clean(what), 60), tilde(l.Dir))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if hidden > 0 {
+		fmt.Fprintf(a.stderr, "rein: %d older runs: --all\n", hidden)
+	}
+	return nil
+}
+
+func matches(labels map[string]string, want []string) bool {
+	for _, w := range want {
+		k, v, has := strings.Cut(w, "=")
+		got, ok := labels[k]
+		if !ok || has && got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// one finds a run by its id, a unique beginning of it, or "last".
+func one(a *app, id string) (*store.Store, *store.Run, error) {
+	s, err := a.store()
+	if err != nil {
+		return nil, nil, err
+	}
+	if id == "last" {
+		entries, err := s.List()
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(entries) == 0 {
+			return nil, nil, usage("there are no runs")
+		}
+		id = entries[0].ID
+	}
+	r, err := s.Get(id)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	return s, r, nil
+}
+
+// ended reads the report of a run that is over.
+func ended(a *app, id string) (*store.Run, *rein.Report, error) {
+	s, r, err := one(a, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !s.Live(r.ID()) {
+		finishOthers(context.Background(), s, a.stderr)
+	}
+	var rep rein.Report
+	if _, err := r.ReadState(&rep); err != nil {
+		return nil, nil, err
+	}
+	if rep.Schema != rein.ReportSchema {
+		return nil, nil, fmt.Errorf("%s is under way: rein runs attach %s", r.ID(), r.ID())
+	}
+	return r, &rep, nil
+}
+
+type runsShow struct {
+	ID   string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	JSON bool   `name:"json" help:"The report as it is on disk."`
+}
+
+func (c *runsShow) Run(a *app) error {
+	r, rep, err := ended(a, c.ID)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(rep)
+	}
+	fmt.Fprintf(a.stdout, "%s  %s %s  %s\n", rep.ID, rep.Agent, rep.AgentVersion, cmp.Or(rep.ModelUsed, rep.Model))
+	tui.Summary(a.stdout, rep, tilde(r.Dir()), false)
+	if rep.Answer != "" {
+		fmt.Fprintf(a.stdout, "\n%s\n", rep.Answer)
+	}
+	return nil
+}
+
+type runsTail struct {
+	ID     string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	Follow bool   `short:"f" help:"Wait for more while the run works."`
+	Lines  int    `short:"n" default:"10" help:"How many lines."`
+	Stderr bool   `help:"What the agent wrote to stderr instead."`
+}
+
+func (c *runsTail) Run(a *app) error {
+	s, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.Dir(), "transcript")
+	if c.Stderr {
+		path = filepath.Join(r.Dir(), "stderr")
+	}
+	from, err := transcript.TailOffset(path, c.Lines)
+	if err != nil {
+		return err
+	}
+	return follow(a.stdout, s, r, path, from, c.Follow)
+}
+
+// follow copies a file from an offset, and goes on while the run lives.
+func follow(w io.Writer, s *store.Store, r *store.Run, path string, from int64, wait bool) error {
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	f := transcript.Follow(ctx, path, &transcript.FollowOptions{From: from, Done: over(ctx, s, r.ID(), wait)})
+	defer f.Close()
+	_, err := io.Copy(w, f)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// over is closed when the run is over, or at once when nobody waits.
+func over(ctx context.Context, s *store.Store, id string, wait bool) <-chan struct{} {
+	done := make(chan struct{})
+	if !wait {
+		close(done)
+		return done
+	}
+	go func() {
+		defer close(done)
+		for s.Live(id) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+	return done
+}
+
+type runsAnswer struct {
+	ID string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+}
+
+func (c *runsAnswer) Run(a *app) error {
+	_, rep, err := ended(a, c.ID)
+	if err != nil {
+		return err
+	}
+	if rep.Answer == "" {
+		return fmt.Errorf("%s gave no answer: %s", rep.ID, rep.Failure)
+	}
+	fmt.Fprintln(a.stdout, rep.Answer)
+	return nil
+}
+
+type runsTools struct {
+	ID string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+}
+
+func (c *runsTools) Run(a *app) error {
+	_, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	f, reader, err := rein.OpenTranscript(r, nil)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w := bufio.NewWriter(a.stdout)
+	red := a.redactor()
+	failed := map[string]bool{}
+	var calls []agent.Tool
+	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
+		switch {
+		case rd.Tool == nil:
+		case rd.Kind == agent.KindToolStarted:
+			calls = append(calls, *rd.Tool)
+		case rd.Kind == agent.KindToolFinished && rd.Tool.Failed:
+			failed[rd.Tool.ID] = true
+		}
+	})
+	for _, t := range calls {
+		what := cmp.Or(t.Command, strings.Join(t.Argv, " "), strings.Join(t.Files, " "))
+		mark := ""
+		if failed[t.ID] {
+			mark = "  (failed)"
+		}
+		fmt.Fprintf(w, "%s  %s%s\n", t.Name, tui.Clean(red.String(what)), mark)
+	}
+	return errors.Join(err, w.Flush())
+}
+
+type runsUsage struct {
+	ID   string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	JSON bool   `name:"json" help:"As JSON."`
+}
+
+func (c *runsUsage) Run(a *app) error {
+	_, rep, err := ended(a, c.ID)
+	if err != nil {
+		return err
+	}
+	u := rep.Usage
+	if c.JSON {
+		return json.NewEncoder(a.stdout).Encode(u)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', tabwriter.AlignRight)
+	for _, row := range []struct {
+		what string
+		n    int64
+	}{
+		{"input", u.InputTokens},
+		{"cache write", u.CacheWriteTokens},
+		{"cache read", u.CacheReadTokens},
+		{"output", u.OutputTokens},
+		{"delegated", u.DelegatedTokens},
+		{"sub-agents", int64(u.Subagents)},
+		{"tool calls", int64(u.ToolCalls)},
+	} {
+		fmt.Fprintf(w, "%s\t%d\t\n", row.what, row.n)
+	}
+	if u.CostSource != "none" {
+		fmt.Fprintf(w, "cost (%s)\t$%.4f\t\n", u.CostSource, u.CostUSD)
+	}
+	return w.Flush()
+}
+
+type runsReplay struct {
+	ID    string  `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	Speed float64 `default:"1" help:"Times as fast; 0 writes all at once."`
+}
+
+func (c *runsReplay) Run(a *app) error {
+	if c.Speed < 0 {
+		return usage("--speed %g: 0 or more", c.Speed)
+	}
+	_, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(r.Dir(), "transcript")
+	idx, err := transcript.OpenIndex(path, path+".idx")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	err = transcript.Replay(ctx, path, idx, c.Speed, a.stdout)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+type runsAttach struct {
+	ID  string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	Raw bool   `help:"The agent's own output, byte for byte, instead of what it does."`
+}
+
+func (c *runsAttach) Run(a *app) error {
+	s, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	if !s.Live(r.ID()) {
+		return fmt.Errorf("%s is over: rein runs show %s", r.ID(), r.ID())
+	}
+	path := filepath.Join(r.Dir(), "transcript")
+	if c.Raw {
+		return follow(a.stdout, s, r, path, 0, true)
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer cancel()
+	f, reader, err := rein.OpenTranscript(r, transcript.Follow(ctx, path, &transcript.FollowOptions{Done: over(ctx, s, r.ID(), true)}))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	red := a.redactor()
+	last := ""
+	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
+		if rd.Activity != "" && rd.Activity != last {
+			last = rd.Activity
+			fmt.Fprintln(a.stdout, tui.Clean(red.String(last)))
+		}
+	})
+	if ctx.Err() != nil {
+		fmt.Fprintf(a.stderr, "rein: %s goes on: rein runs stop %s ends it\n", r.ID(), r.ID())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, rep, err := ended(a, r.ID())
+	if err != nil {
+		return err
+	}
+	tui.Summary(a.stderr, rep, tilde(r.Dir()), false)
+	if code := rep.ExitCode(); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+type runsStop struct {
+	ID   string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	Kill bool   `help:"Without the grace."`
+}
+
+func (c *runsStop) Run(a *app) error {
+	s, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	m, err := rein.Attach(s, r.ID())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := m.Stop(ctx, c.Kill); err != nil {
+		return err
+	}
+	<-over(ctx, s, r.ID(), true)
+	if s.Live(r.ID()) {
+		return fmt.Errorf("%s was told to stop and has not ended within 30s: rein runs stop --kill %s", r.ID(), r.ID())
+	}
+	fmt.Fprintf(a.stderr, "rein: %s stopped\n", r.ID())
+	return nil
+}
+
+type runsExtend struct {
+	ID    string        `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	By    time.Duration `arg:"" help:"How much more, e.g. 10m."`
+	Clock string        `default:"total" enum:"startup,idle,tool,stall,total,completion" help:"Which clock (${enum})."`
+}
+
+func (c *runsExtend) Run(a *app) error {
+	s, r, err := one(a, c.ID)
+	if err != nil {
+		return err
+	}
+	m, err := rein.Attach(s, r.ID())
+	if err != nil {
+		return err
+	}
+	if err := m.Extend(context.Background(), c.Clock, c.By); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.stderr, "rein: %s has %s more on its %s clock\n", r.ID(), c.By, c.Clock)
+	return nil
+}
+
+type runsRm struct {
+	IDs []string `arg:"" name:"id" help:"Ids of runs that are over."`
+}
+
+func (c *runsRm) Run(a *app) error {
+	for _, id := range c.IDs {
+		s, r, err := one(a, id)
+		if err != nil {
+			return err
+		}
+		if err := s.Remove(r.ID()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type runsGC struct {
+	OlderThan time.Duration `default:"720h" help:"Remove runs that ended so long ago."`
+	Keep      int           `default:"20" help:"Keep so many of the newest in any case."`
+}
+
+func (c *runsGC) Run(a *app) error {
+	s, err := a.store()
+	if err != nil {
+		return err
+	}
+	finishOthers(context.Background(), s, a.stderr)
+	ids, freed, err := s.GC(c.OlderThan, c.Keep, 0)
+	for _, id := range ids {
+		fmt.Fprintln(a.stdout, id)
+	}
+	fmt.Fprintf(a.stderr, "rein: removed %d runs, %.1f MiB\n", len(ids), float64(freed)/(1<<20))
+	return err
+}

@@ -1,0 +1,4 @@
+package main
+
+// signalNumber: nothing dies of a signal here but what Rein ended.
+func signalNumber(string) int { return 9 }

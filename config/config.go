@@ -1,0 +1,210 @@
+// Package config reads what the user has settled before the command line: the
+// file rein.yaml of a project, the user's own file, and REIN_ variables. It
+// keeps where each value comes from.
+//
+// The weakest first: defaults, the user's file, the project's file, variables,
+// flags. The keys, which are also the flags, and REIN_ with capitals as
+// variables:
+//
+//	agent       name of the agent: claude, codex, …
+//	model       model for the agent
+//	effort      reasoning effort, in the agent's own words
+//	mode        autonomous (default) or read-only
+//	startup     a time such as 90s, 5m or 1h30m, or none: see package watch
+//	idle        the same
+//	tool        the same
+//	stall       the same
+//	total       the same
+//	completion  the same
+//	grace       the same
+//	max_memory  a size such as 512MiB or 2GiB, or none: all processes together
+//	max_procs   a number, or none: live processes
+//	max_output  a size, or none: stdout and stderr together
+//	labels      names and values that are copied into the report
+//	env_file    file with NAME=VALUE lines for the agent     (not in a project)
+//	report      file that the report is written to           (not in a project)
+//	state_dir   directory for what runs leave behind         (not in a project)
+//	agents      per agent: model, effort, path, args  (path, args: not in a project)
+//
+// A project's file comes with a clone: somebody else wrote it. It may choose
+// among what the user has, and may not name a program, an argument or a file,
+// lift the mode to autonomous where it is something else, or switch a limit off.
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/watch"
+)
+
+// Config is what was settled. The zero value has every default.
+type Config struct {
+	Agent     string // "" is the choice of rein
+	Model     string
+	Effort    string
+	Mode      agent.Mode   // "" is autonomous
+	Limits    watch.Limits // zero: no limit
+	Labels    map[string]string
+	EnvFile   string // absolute, or as a variable or a flag gave it
+	Report    string // as EnvFile
+	StateDir  string // as EnvFile
+	Agents    map[string]AgentConfig
+	clocks    watch.Clocks
+	origins   map[string]Origin
+	workingIn string
+}
+
+// AgentConfig is what was settled for one agent.
+type AgentConfig struct {
+	Path   string   // of the executable where the agent runs: absolute, or a name to be looked up there
+	Args   []string // for the CLI, before those of the command line
+	Model  string
+	Effort string
+}
+
+// Source is a layer that values come from. A greater one wins.
+type Source int
+
+const (
+	Default Source = iota
+	User           // the user's own file
+	Project        // rein.yaml
+	Variable
+	Flag
+)
+
+// Origin is where one value comes from.
+type Origin struct {
+	Source       Source
+	Name         string // path of the file, name of the variable, "--flag"; "" for defaults
+	Line, Column int    // in the file, from 1
+}
+
+func (o Origin) String() string {
+	switch {
+	case o.Source == Default:
+		return "default"
+	case o.Line > 0:
+		return fmt.Sprintf("%s:%d:%d", o.Name, o.Line, o.Column)
+	}
+	return o.Name
+}
+
+// Origin says where the value of a key comes from. Keys below labels and agents
+// are joined by dots: "agents.claude.model".
+func (c *Config) Origin(key string) Origin { return c.origins[key] }
+
+// Clocks are the clocks that were settled; zero fields are for
+// watch.Clocks.With. A clock that is longer than a total time of a stronger
+// source is cut down to it: `--total 2m` must not be refused because the user's
+// file says `idle: 5m`. Validate the result: clocks of equal strength can
+// contradict each other.
+func (c *Config) Clocks() watch.Clocks {
+	out := c.clocks
+	if out.Total <= 0 {
+		return out
+	}
+	total := c.Origin(watch.Total).Source
+	for _, x := range clockFields(&out) {
+		if x.name != watch.Total && x.name != watch.Grace && *x.d > out.Total && c.Origin(x.name).Source < total {
+			*x.d = out.Total
+		}
+	}
+	return out
+}
+
+// ModelFor is the model for an agent and where it was settled. What is said of
+// the agent itself wins within one source; a stronger source wins over both.
+func (c *Config) ModelFor(name string) (string, Origin) {
+	return c.pick(c.Model, "model", c.Agents[name].Model, "agents."+name+".model")
+}
+
+// EffortFor is the effort for an agent, as ModelFor.
+func (c *Config) EffortFor(name string) (string, Origin) {
+	return c.pick(c.Effort, "effort", c.Agents[name].Effort, "agents."+name+".effort")
+}
+
+func (c *Config) pick(all, allKey, own, ownKey string) (string, Origin) {
+	a, o := c.Origin(allKey), c.Origin(ownKey)
+	if own != "" && o.Source >= a.Source {
+		return own, o
+	}
+	return all, a
+}
+
+// Value is one value that was settled, for people.
+type Value struct {
+	Key    string // as for Origin
+	Text   string
+	Origin Origin
+}
+
+// Values lists what differs from the defaults, in the order of the keys.
+func (c *Config) Values() []Value {
+	var all []Value
+	add := func(name, text string) {
+		if o, ok := c.origins[name]; ok {
+			all = append(all, Value{name, text, o})
+		}
+	}
+	for _, k := range keys {
+		if k.get != nil {
+			add(k.name, k.get(c))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		add("labels."+name, c.Labels[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
+		a := c.Agents[name]
+		add("agents."+name+".path", a.Path)
+		add("agents."+name+".args", fmt.Sprintf("%q", a.Args))
+		add("agents."+name+".model", a.Model)
+		add("agents."+name+".effort", a.Effort)
+	}
+	return all
+}
+
+// Set settles one value by hand: a flag. The key is one of the scalar keys, or
+// labels with NAME=VALUE. Errors are *Error.
+func (c *Config) Set(name, value string, from Origin) error {
+	v := given{text: value, from: from, key: name, workingIn: c.workingIn}
+	k := findKey(name)
+	switch {
+	case k == nil:
+		return v.errorf("unknown key %s%s", show(name), nearest(name, keyNames()))
+	case k.name == "labels":
+		name, value, ok := strings.Cut(value, "=")
+		if !ok {
+			return v.errorf("a label is NAME=VALUE")
+		}
+		v.text = value
+		return c.label(name, v)
+	case k.set == nil:
+		return v.errorf("%s can be set in a file only", name)
+	}
+	return c.put(k, v)
+}
+
+// put sets a scalar and remembers where it comes from.
+func (c *Config) put(k *key, v given) error {
+	if v.from.Source == Project && k.user {
+		return v.refuse()
+	}
+	if err := k.set(c, v); err != nil {
+		return err
+	}
+	c.remember(k.name, v.from)
+	return nil
+}
+
+func (c *Config) remember(name string, from Origin) {
+	if c.origins == nil {
+		c.origins = map[string]Origin{}
+	}
+	c.origins[name] = from
+}

@@ -1,0 +1,182 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// ProjectFile is the name of a project's file.
+const ProjectFile = "rein.yaml"
+
+// maxFile bounds a file, in bytes.
+const maxFile = 64 << 10
+
+// Options of Load.
+type Options struct {
+	// Agents are the names that may stand below agents: others are errors.
+	// nil: every name may.
+	Agents []string
+}
+
+// Load reads the user's file, the project's file that is nearest to dir, and
+// the REIN_ variables. A file that is not there is no error. env gives the value
+// of a variable, "" for none: os.Getenv. Errors are *Error, joined, or those of
+// the file system.
+//
+// The project's file is looked for in dir and upward to the root of the git
+// repository that dir is in, and outside of one in dir alone: a rein.yaml that
+// somebody put into /tmp must not govern all that lies below it.
+func Load(dir string, env func(string) string, o *Options) (*Config, error) {
+	if o == nil {
+		o = &Options{}
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	c := &Config{workingIn: dir}
+	r := reader{c: c, agents: o.Agents, home: home(env), userFile: UserFile(env)}
+	if r.userFile != "" {
+		if err := r.file(r.userFile, User); err != nil {
+			return nil, err
+		}
+	}
+	if p := findProject(dir); p != "" && !sameFile(p, r.userFile) {
+		if err := r.file(p, Project); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.variables(env); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// UserFile is the path of the user's own file: rein/config.yaml in
+// $XDG_CONFIG_HOME, else in ~/.config (in %AppData% where there is that and no
+// HOME). "" when none of them is known.
+func UserFile(env func(string) string) string {
+	dir := env("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) { // a relative one is to be ignored (XDG Base Directory 0.8)
+		dir = ""
+	}
+	if h := env("HOME"); dir == "" && h != "" {
+		dir = filepath.Join(h, ".config")
+	}
+	if dir == "" {
+		dir = env("AppData")
+	}
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "rein", "config.yaml")
+}
+
+func home(env func(string) string) string {
+	if h := env("HOME"); h != "" {
+		return h
+	}
+	return env("USERPROFILE")
+}
+
+// findProject gives the path of the project's file, "" when there is none.
+func findProject(dir string) string {
+	nearest := ""
+	for at := dir; ; at = filepath.Dir(at) {
+		p := filepath.Join(at, ProjectFile)
+		if _, err := os.Lstat(p); err == nil && nearest == "" {
+			nearest = p
+		}
+		// A file in a linked worktree and in a submodule, else a directory.
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return nearest
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if filepath.Dir(nearest) == dir {
+		return nearest
+	}
+	return ""
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}
+
+// read reads one file. A project's file must be one: a symlink would have the
+// errors print what is in some other file of the user's.
+func read(path string, from Source) ([]byte, error) {
+	look := os.Stat // dotfiles are often links
+	if from == Project {
+		look = os.Lstat
+	}
+	info, err := look(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	at := Origin{Source: from, Name: path}
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if !info.Mode().IsRegular() { // opening a named pipe would wait for ever
+		return nil, &Error{at, "", "is not a regular file"}
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	defer f.Close()
+	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
+		return nil, &Error{at, "", "was replaced while it was opened"}
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	if len(b) > maxFile {
+		return nil, &Error{at, "", fmt.Sprintf("is larger than %d KiB", maxFile>>10)}
+	}
+	return b, nil
+}
+
+// variables reads REIN_AGENT and so on. Labels are NAME=VALUE, separated by
+// commas.
+func (r *reader) variables(env func(string) string) error {
+	var errs []error
+	for i := range keys {
+		k := &keys[i]
+		name := variable(k.name)
+		value := env(name)
+		if value == "" || k.name == "agents" {
+			continue
+		}
+		v := r.given(value, k.name, Origin{Source: Variable, Name: name})
+		if k.name != "labels" {
+			errs = append(errs, r.c.put(k, v))
+			continue
+		}
+		for l := range strings.SplitSeq(value, ",") {
+			name, value, ok := strings.Cut(l, "=")
+			if v.text = value; !ok {
+				errs = append(errs, v.errorf("labels are NAME=VALUE, separated by commas"))
+				break
+			}
+			errs = append(errs, r.c.label(strings.TrimSpace(name), v))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func variable(key string) string { return "REIN_" + strings.ToUpper(key) }

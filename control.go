@@ -1,0 +1,164 @@
+package rein
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/rein-run/rein/store"
+)
+
+// The control socket in the run's directory is how another terminal reaches a
+// run. The supervisor listens on it, not the keeper: the supervisor knows the
+// clocks and the causes, and it is on this machine whatever the host is. When
+// it is gone the keeper has ended the agent, and there is nothing to control.
+//
+// The protocol is one JSON object each way. A request is at most 64 KiB, and a
+// connection that says nothing for 10 s is closed.
+
+type request struct {
+	Verb  string        `json:"verb"` // stop, extend, state
+	By    string        `json:"by,omitempty"`
+	Kill  bool          `json:"kill,omitempty"` // stop: without the grace
+	Clock string        `json:"clock,omitempty"`
+	Add   time.Duration `json:"add,omitempty"`
+}
+
+type answer struct {
+	OK    bool   `json:"ok"`
+	Error string `json:"error,omitempty"`
+	State *State `json:"state,omitempty"`
+}
+
+const (
+	maxRequest   = 64 << 10
+	controlBound = 10 * time.Second
+)
+
+// control serves the socket until it is closed.
+type control struct {
+	l     net.Listener
+	conns sync.WaitGroup
+}
+
+func listenControl(r *Run) (*control, error) {
+	l, err := r.dir.Listen()
+	if err != nil {
+		return nil, fmt.Errorf("control socket: %w", err)
+	}
+	c := &control{l: l}
+	c.conns.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.conns.Go(func() { serveControl(r, conn) })
+		}
+	})
+	return c, nil
+}
+
+// Close ends the listener and waits for the answers that are under way; each
+// is bounded by controlBound.
+func (c *control) Close() error {
+	err := c.l.Close()
+	c.conns.Wait()
+	return err
+}
+
+func serveControl(r *Run, conn net.Conn) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(controlBound))
+	var req request
+	if err := json.NewDecoder(io.LimitReader(bufio.NewReader(conn), maxRequest)).Decode(&req); err != nil {
+		return
+	}
+	ans := answer{OK: true}
+	switch req.Verb {
+	case "stop":
+		by := req.By
+		if by == "" {
+			by = CancelStop
+		}
+		r.Cancel(by)
+		if req.Kill {
+			r.Cancel(by)
+		}
+	case "extend":
+		if err := r.Extend(req.Clock, req.Add); err != nil {
+			ans = answer{Error: err.Error()}
+		}
+	case "state":
+		st := r.State()
+		ans.State = &st
+	default:
+		ans = answer{Error: fmt.Sprintf("unknown request %q", req.Verb)}
+	}
+	json.NewEncoder(conn).Encode(ans)
+}
+
+// ErrNotLive says that nobody supervises the run any more.
+var ErrNotLive = errors.New("the run is not under way")
+
+// Remote reaches a run that another process supervises.
+type Remote struct{ dir *store.Run }
+
+// Attach finds a live run in the store by its id or a unique beginning of it.
+func Attach(s *store.Store, id string) (*Remote, error) {
+	dir, err := s.Get(id)
+	if err != nil {
+		return nil, err
+	}
+	if !s.Live(dir.ID()) {
+		return nil, fmt.Errorf("%s: %w", dir.ID(), ErrNotLive)
+	}
+	return &Remote{dir}, nil
+}
+
+// Stop asks the run to end; with kill it does not wait for the grace.
+func (m *Remote) Stop(ctx context.Context, kill bool) error {
+	_, err := m.ask(ctx, request{Verb: "stop", Kill: kill})
+	return err
+}
+
+// Extend gives a clock of the run more time.
+func (m *Remote) Extend(ctx context.Context, clock string, add time.Duration) error {
+	_, err := m.ask(ctx, request{Verb: "extend", Clock: clock, Add: add})
+	return err
+}
+
+// State asks how the run is doing.
+func (m *Remote) State(ctx context.Context) (*State, error) {
+	a, err := m.ask(ctx, request{Verb: "state"})
+	return a.State, err
+}
+
+func (m *Remote) ask(ctx context.Context, req request) (answer, error) {
+	var ans answer
+	ctx, cancel := context.WithTimeout(ctx, controlBound)
+	defer cancel()
+	conn, err := m.dir.Dial(ctx)
+	if err != nil {
+		return ans, fmt.Errorf("%s: %w: %w", m.dir.ID(), ErrNotLive, err)
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })
+	defer stop()
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		return ans, err
+	}
+	if err := json.NewDecoder(io.LimitReader(conn, maxRequest)).Decode(&ans); err != nil {
+		return ans, err
+	}
+	if !ans.OK {
+		return ans, errors.New(ans.Error)
+	}
+	return ans, nil
+}

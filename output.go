@@ -1,0 +1,188 @@
+package rein
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/transcript"
+	"github.com/rein-run/rein/watch"
+)
+
+// output is where the bytes of a run arrive. Bytes first (law 1): they are in
+// the transcript before they are hashed, split into lines and read. All of it
+// happens inside the driver's call, so that a reader that falls behind holds
+// the agent back (a few MiB later) instead of growing a queue.
+type output struct {
+	watch *watch.Watch
+	hooks *hooks
+	fail  func(error) // Rein's own failure: the transcript cannot be written
+
+	// Either the host spools on this machine and these are its files …
+	spooled [2]*os.File
+	// … or the bytes come through Data and go to these.
+	own [2]*transcript.Writer
+
+	dir    string // of the run
+	buf    []byte
+	sum    hash.Hash
+	size   [2]int64 // handled
+	lines  transcript.Lines
+	index  *transcript.IndexWriter
+	reader agent.Reader
+	lineNo int64
+
+	mu     sync.Mutex // guards digest and sample
+	digest digest
+	sample driver.Sample
+	peak   driver.Sample
+}
+
+// readChunk is how much of a spool is read at once.
+const readChunk = 256 << 10
+
+func newOutput(dir string, reader agent.Reader, w *watch.Watch, h *hooks, fail func(error)) *output {
+	if reader == nil {
+		reader = noReader{}
+	}
+	return &output{watch: w, hooks: h, fail: fail, dir: dir, sum: sha256.New(), reader: reader, lines: newLines()}
+}
+
+// Spool implements driver.SpoolOutput.
+func (o *output) Spool(stdout, stderr string) {
+	for s, path := range []string{stdout, stderr} {
+		f, err := os.Open(path)
+		if err != nil {
+			o.fail(fmt.Errorf("reading the transcript: %w", err))
+			continue
+		}
+		o.spooled[s] = f
+	}
+}
+
+// Spooled implements driver.SpoolOutput.
+func (o *output) Spooled(s driver.Stream, n int64) {
+	o.watch.Output(n - o.size[s])
+	f := o.spooled[s]
+	if f == nil {
+		o.size[s] = n
+		return
+	}
+	if s == driver.Stderr && o.hooks.Output == nil {
+		o.size[s] = n
+		return
+	}
+	if o.buf == nil {
+		o.buf = make([]byte, readChunk)
+	}
+	for o.size[s] < n {
+		p := o.buf[:min(int64(len(o.buf)), n-o.size[s])]
+		k, err := f.ReadAt(p, o.size[s])
+		if k > 0 {
+			o.take(s, p[:k])
+			continue
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			o.fail(fmt.Errorf("reading the transcript: %w", err))
+		} else {
+			// The keeper says n bytes are there and they are not: somebody
+			// truncated the file.
+			o.fail(fmt.Errorf("the transcript was truncated at byte %d", o.size[s]))
+		}
+		o.size[s] = n
+		return
+	}
+}
+
+// Data implements driver.Output.
+func (o *output) Data(s driver.Stream, p []byte) {
+	o.watch.Output(int64(len(p)))
+	if o.own[s] == nil {
+		w, err := transcript.Create(o.file(s))
+		if err != nil {
+			o.fail(err)
+			return
+		}
+		o.own[s] = w
+	}
+	k, err := o.own[s].Write(p)
+	o.take(s, p[:k]) // what is on disk, no more
+	if err != nil {
+		o.fail(err)
+	}
+}
+
+// Sample implements driver.Sampler.
+func (o *output) Sample(s driver.Sample) {
+	o.watch.Sample(s)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.sample = s
+	o.peak.RSS = max(o.peak.RSS, s.RSS)
+	o.peak.CPU = max(o.peak.CPU, s.CPU)
+	o.peak.Procs = max(o.peak.Procs, s.Procs)
+}
+
+func (o *output) file(s driver.Stream) string {
+	if s == driver.Stderr {
+		return o.dir + "/stderr"
+	}
+	return o.dir + "/transcript"
+}
+
+// take handles bytes that are in the transcript.
+func (o *output) take(s driver.Stream, p []byte) {
+	o.size[s] += int64(len(p))
+	o.hooks.output(s, p)
+	if s == driver.Stderr {
+		return
+	}
+	o.sum.Write(p)
+	o.lines.Feed(p, o.line)
+	if o.index != nil {
+		// An aid: an index that cannot be written is rebuilt from the transcript.
+		_ = o.index.Note(o.size[s], o.lineNo, time.Now())
+	}
+}
+
+func (o *output) line(l agent.Line) {
+	o.lineNo++
+	o.reader.Read(l, o.read)
+}
+
+func (o *output) read(r agent.Reading) {
+	o.watch.Read(r)
+	o.hooks.reading(r)
+	o.mu.Lock()
+	o.digest.read(r)
+	o.mu.Unlock()
+}
+
+// finish handles what stands after the last newline and closes the files.
+func (o *output) finish() error {
+	o.lines.Flush(o.line)
+	o.reader.End(o.read)
+	var err error
+	for s := range 2 {
+		if o.spooled[s] != nil {
+			o.spooled[s].Close()
+		}
+		if o.own[s] != nil {
+			err = errors.Join(err, o.own[s].Sync(), o.own[s].Close())
+		}
+	}
+	if o.index != nil {
+		_ = o.index.Close()
+	}
+	return err
+}
+
+func (o *output) sha256() string { return hex.EncodeToString(o.sum.Sum(nil)) }

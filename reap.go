@@ -1,0 +1,153 @@
+package rein
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/internal/redact"
+	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/transcript"
+)
+
+// Reaped is what Reap did for one run.
+type Reaped struct {
+	ID       string        `json:"id"`
+	Report   *Report       `json:"report,omitempty"`
+	Ended    []driver.Proc `json:"ended,omitempty"`    // processes that were still there
+	Unproven []driver.Proc `json:"unproven,omitempty"` // that look like the run's and were left alone
+	Err      error         `json:"-"`
+}
+
+// keeperPatience is how long a keeper that lost its supervisor may take to end
+// the tree and record the exit. Law 5 says 5 s; a loaded machine gets more.
+const keeperPatience = 15 * time.Second
+
+// Reap finishes the runs whose supervisor died: it waits for their keepers,
+// ends what is left, and writes the reports. Runs that are under way, and those
+// that another reaper has claimed, are left alone. An empty registry is Agents().
+func Reap(ctx context.Context, s *store.Store, agents agent.Registry) ([]Reaped, error) {
+	if len(agents.All()) == 0 {
+		agents = Agents()
+	}
+	runs, err := s.Unfinished()
+	if err != nil {
+		return nil, err
+	}
+	var out []Reaped
+	for _, e := range runs {
+		if e.Run.Claim() != nil {
+			continue // somebody else is at it, or was
+		}
+		out = append(out, reapOne(ctx, e.Run, agents))
+		e.Run.Close()
+	}
+	return out, nil
+}
+
+func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped {
+	out := Reaped{ID: dir.ID()}
+	var st state
+	if _, err := dir.ReadState(&st); err != nil || st.Schema != stateSchema {
+		// Not ours to judge, and nothing says what ran: remember it as lost.
+		st = state{ID: dir.ID(), StartedAt: time.Now()}
+	}
+
+	exit, ended, unproven, err := collect(ctx, dir.Dir())
+	out.Ended, out.Unproven = ended, unproven
+	if err != nil {
+		out.Err = err
+	}
+
+	rep := &Report{
+		ID: dir.ID(), Labels: st.Labels, Parent: st.Parent, Agent: st.Agent, AgentVersion: st.Facts.Version,
+		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt,
+		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
+		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
+	}
+	var d digest
+	var caps agent.Capabilities
+	if a, err := agents.Lookup(st.Agent); err == nil {
+		caps = a.Capabilities(st.Facts.Version)
+		if err := digestFile(rep.Transcript.Path, newReader(a, st.Facts), &d); err != nil && !errors.Is(err, os.ErrNotExist) {
+			out.Err = errors.Join(out.Err, err)
+		}
+	}
+	if n, sum, err := transcript.Sum(rep.Transcript.Path); err == nil {
+		rep.Transcript.Bytes, rep.Transcript.SHA256 = n, sum
+	}
+	if info, err := os.Stat(rep.Stderr.Path); err == nil {
+		rep.Stderr.Bytes = info.Size()
+	}
+
+	rep.Boundary = Boundary{Why: "the run was on another host"}
+	if st.Local {
+		var before boundary.Snapshot
+		if b, err := os.ReadFile(filepath.Join(dir.Dir(), "before.json")); err != nil || json.Unmarshal(b, &before) != nil {
+			rep.Boundary = Boundary{Why: "no snapshot from before the run"}
+		} else {
+			rep.Boundary = checkBoundary(ctx, git.Local, before)
+		}
+	}
+
+	env := map[string]string{}
+	for _, name := range caps.Credentials {
+		env[name] = os.Getenv(name)
+	}
+	end := End{Kind: Lost, Detail: "supervisor_died"}
+	fill(rep, &d, end, exit, nil, caps, redact.New(env, caps.Credentials...), tail(rep.Stderr.Path))
+	rep.Resources = Resources{RSSMaxBytes: exit.RSSMax, CPUSeconds: exit.CPU}
+	if err := dir.WriteState(store.Ended, rep); err != nil {
+		out.Err = errors.Join(out.Err, fmt.Errorf("writing the report: %w", err))
+	}
+	out.Report = rep
+	return out
+}
+
+// collect learns how the command ended: from the keeper, which is given time to
+// finish, else by ending what can be proved to be the run's.
+func collect(ctx context.Context, dir string) (exit driver.Exit, ended, unproven []driver.Proc, err error) {
+	rec, recErr := keeper.ReadRecord(dir)
+	deadline := time.Now().Add(keeperPatience)
+	for {
+		if e, err := keeper.ReadExit(dir); err == nil {
+			return *e, nil, nil, nil
+		}
+		if recErr != nil || !rec.KeeperAlive() || time.Now().After(deadline) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return driver.Exit{Reason: driver.Lost}, nil, nil, context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	exit = driver.Exit{Reason: driver.Lost, Detail: "supervisor and keeper died", Containment: driver.ByMarker}
+	if recErr != nil {
+		// Died before anything was started, or the directory is damaged.
+		return exit, nil, nil, nil
+	}
+	exit.Containment = rec.Containment
+	ended, survivors, unproven, err := keeper.Reap(ctx, rec)
+	exit.Leftovers, exit.Survivors = ended, survivors
+	return exit, ended, unproven, err
+}
+
+// digestFile reads a whole transcript the way a live run does.
+func digestFile(path string, reader agent.Reader, d *digest) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return ReadTranscript(f, reader, func(_ agent.Line, r agent.Reading) { d.read(r) })
+}

@@ -1,0 +1,453 @@
+package rein
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
+	"github.com/rein-run/rein/host"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/keeper/proctree"
+	"github.com/rein-run/rein/internal/disk"
+	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/transcript"
+	"github.com/rein-run/rein/watch"
+)
+
+// Run is a handle on one run. Its methods may be called concurrently.
+type Run struct {
+	p       *prepared
+	dir     *store.Run
+	lease   *store.Lease
+	before  boundary.Snapshot
+	started time.Time
+
+	watch *watch.Watch
+	hooks *hooks
+	out   *output
+	proc  *host.Process
+	ctl   io.Closer // control socket
+
+	mu   sync.Mutex
+	stop *stop
+	// stopped is closed when stop is set; killed when the second request came.
+	stopped chan struct{}
+	killed  chan struct{}
+	once    sync.Once
+
+	done   chan struct{}
+	report *Report
+	err    error
+}
+
+// state is run.json while the run lives: what a reaper needs to finish it.
+type state struct {
+	Schema     string            `json:"schema"`
+	ID         string            `json:"id"`
+	Labels     map[string]string `json:"labels"`
+	Parent     string            `json:"parent"`
+	Agent      string            `json:"agent"`
+	Facts      agent.Facts       `json:"facts"`
+	Host       string            `json:"host"`
+	Local      bool              `json:"local"`
+	Model      string            `json:"model"`
+	Mode       agent.Mode        `json:"mode"`
+	Dir        string            `json:"dir"`
+	StartedAt  time.Time         `json:"started_at"`
+	Supervisor supervisor        `json:"supervisor"`
+}
+
+// supervisor names the process that watches the run, so that it can be told
+// from a later one with the same pid.
+type supervisor struct {
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start"`
+	Boot  string `json:"boot"`
+}
+
+func newRun(p *prepared, dir *store.Run, lease *store.Lease) *Run {
+	return &Run{
+		p: p, dir: dir, lease: lease, started: time.Now(),
+		stopped: make(chan struct{}), killed: make(chan struct{}), done: make(chan struct{}),
+	}
+}
+
+// ID of the run.
+func (r *Run) ID() string { return r.p.id }
+
+// Dir is the run's directory: the transcript and all that is kept of it.
+func (r *Run) Dir() string { return r.dir.Dir() }
+
+// Agent is the name of the agent.
+func (r *Run) Agent() string { return r.p.agent.Name() }
+
+// Plan says what was started.
+func (r *Run) Plan() *Plan { return r.p.plan() }
+
+// NewReader makes a reader for this run's transcript, for a viewer that follows
+// the file at its own pace.
+func (r *Run) NewReader() agent.Reader { return newReader(r.p.agent, r.p.facts) }
+
+func newReader(a agent.Agent, f agent.Facts) agent.Reader {
+	if d, ok := a.(agent.Decoder); ok {
+		return d.NewReader(f)
+	}
+	return nil
+}
+
+// Done is closed when the report is there.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Wait returns the report. An error means that ctx ended first, or that Rein
+// could not do its own work; a run that went wrong is a report, not an error.
+func (r *Run) Wait(ctx context.Context) (*Report, error) {
+	select {
+	case <-r.done:
+		return r.report, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Cancel ends the run: a signal to the whole tree, the grace, then SIGKILL. by
+// stands in the report. A second call does not wait for the grace.
+func (r *Run) Cancel(by string) {
+	if !r.end(&stop{end: End{Kind: Cancelled, Detail: by}}) {
+		r.once.Do(func() { close(r.killed) })
+	}
+}
+
+// Extend gives a clock more time: total, idle, tool or stall.
+func (r *Run) Extend(clock string, by time.Duration) error { return r.watch.Extend(clock, by) }
+
+// end records the first reason to stop and says whether it was the first.
+func (r *Run) end(s *stop) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.stop != nil {
+		return false
+	}
+	if s.end.Kind == GaveUp && r.out != nil {
+		r.out.mu.Lock()
+		if f := r.out.digest.failure; f != nil {
+			s.evidence = f.Text
+		}
+		r.out.mu.Unlock()
+	}
+	r.stop = s
+	close(r.stopped)
+	return true
+}
+
+// State is what a viewer shows of a run that is under way.
+type State struct {
+	Activity string
+	Model    string
+	Usage    Usage
+	Bytes    int64
+	Sample   driver.Sample
+	Elapsed  time.Duration
+	Watch    watch.State
+}
+
+// State of the run now.
+func (r *Run) State() State {
+	o := r.out
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return State{
+		Activity: r.p.redact.String(o.digest.activity), Model: o.digest.model,
+		Usage: o.digest.usage(), Sample: o.sample,
+		Elapsed: time.Since(r.started), Watch: r.watch.State(),
+	}
+}
+
+// state is what run.json says while the run lives.
+func (r *Run) state() *state {
+	me, _ := proctree.Read(os.Getpid())
+	return &state{
+		Schema: stateSchema, ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
+		Agent: r.p.agent.Name(), Facts: r.p.facts, Host: r.p.where, Local: r.p.local,
+		Model: r.p.task.Model, Mode: cmp.Or(r.p.task.Mode, agent.Autonomous), Dir: r.p.task.Dir, StartedAt: r.started,
+		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
+	}
+}
+
+// spawn starts the agent and the goroutine that supervises it.
+func (r *Run) spawn(ctx context.Context) error {
+	p := r.p
+	var fingerprint func(context.Context) (string, error)
+	if p.facts.GitCommonDir != "" {
+		var lstat git.Lstat
+		if p.local {
+			lstat = git.LocalLstat
+		}
+		fingerprint = func(ctx context.Context) (string, error) { return git.Fingerprint(ctx, p.git, p.task.Dir, lstat) }
+	}
+	r.watch = watch.New(p.clocks, p.task.Limits, &watch.Options{Fingerprint: fingerprint})
+	r.hooks = newHooks(p.opts.Hooks)
+	r.out = newOutput(r.dir.Dir(), newReader(p.agent, p.facts), r.watch, r.hooks, func(err error) {
+		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
+	})
+	r.out.digest.meter.Resumed = p.task.Session.Resume != ""
+	r.out.digest.meter.Baseline = baseline(p.store, p.agent.Name(), p.task.Dir, p.task.Session)
+	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
+		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
+	}
+	ctl, err := listenControl(r)
+	if err != nil {
+		return err
+	}
+
+	// The run is stopped through r.end, which knows the cause and the ladder;
+	// the owner's context is watched in supervise. What is given to the host is
+	// the owner's context without its cancellation, so that there is exactly
+	// one who stops.
+	proc, err := p.host.Start(context.WithoutCancel(ctx), &p.spec, r.out)
+	if err != nil {
+		ctl.Close()
+		r.hooks.close()
+		r.out.finish()
+		return err
+	}
+	r.proc, r.ctl = proc, ctl
+	if err := r.dir.WriteState(store.Running, r.state()); err != nil {
+		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
+	}
+	r.hooks.spawned(r)
+	go r.supervise(ctx)
+	return nil
+}
+
+// supervise is the life of the run after the start: it waits for the end or for
+// a reason to end it, and makes the report.
+func (r *Run) supervise(ctx context.Context) {
+	defer close(r.done)
+	watchCtx, stopWatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopWatch()
+	go func() {
+		if v, expired := r.watch.Run(watchCtx); expired {
+			r.end(stopFor(v))
+		}
+	}()
+
+	select {
+	case <-r.proc.Done():
+	case <-r.stopped:
+	case <-ctx.Done():
+		by := CancelContext
+		var named cancelCause
+		if errors.As(context.Cause(ctx), &named) {
+			by = string(named)
+		}
+		r.end(&stop{end: End{Kind: Cancelled, Detail: by}})
+	}
+
+	// Cleanup survives the owner's cancellation (law 12: and is bounded, by the
+	// ladder and by the host's own bound on Kill).
+	clean := context.WithoutCancel(ctx)
+	select {
+	case <-r.proc.Done():
+	default:
+		r.endTree(clean)
+	}
+	exit, _ := r.proc.Wait(clean)
+	stopWatch()
+	r.finish(clean, exit)
+}
+
+// cancelCause is a context cause that says who cancelled.
+type cancelCause string
+
+func (c cancelCause) Error() string { return "cancelled by " + string(c) }
+
+// CancelledBy is a cause for context.WithCancelCause that stands in the report
+// as the one who cancelled: CancelInterrupt and its kin.
+func CancelledBy(who string) error { return cancelCause(who) }
+
+func stopFor(v watch.Verdict) *stop {
+	switch v.Kind {
+	case watch.TimedOut:
+		return &stop{end: End{Kind: TimedOut, Detail: v.Detail}}
+	case watch.OverBudget:
+		return &stop{end: End{Kind: OverBudget, Detail: v.Detail}}
+	case watch.GaveUp:
+		return &stop{end: End{Kind: GaveUp, Detail: v.Detail}, evidence: v.Text}
+	case watch.Completed:
+		s := &stop{end: End{Kind: Exited, Forced: true}}
+		if v.Detail != watch.Completion {
+			s.late = v.Detail // a clock or budget that ran out after the result
+		}
+		return s
+	}
+	return &stop{end: End{Kind: Aborted, Detail: "unknown verdict " + string(v.Kind)}}
+}
+
+// endTree walks the agent's ladder down to SIGKILL. A second Cancel, and a run
+// that is over, cut it short.
+func (r *Run) endTree(ctx context.Context) {
+	ladder := r.p.cmd.Stop
+	if len(ladder) == 0 {
+		ladder = []agent.StopStep{{Signal: driver.Terminate, Share: 1}}
+	}
+	for _, step := range ladder {
+		select {
+		case <-r.killed:
+			goto kill
+		default:
+		}
+		send, cancel := context.WithTimeout(ctx, time.Second)
+		_ = r.proc.Signal(send, step.Signal) // a signal that fails is followed by one that cannot
+		cancel()
+		t := time.NewTimer(time.Duration(float64(r.p.clocks.Grace) * step.Share))
+		select {
+		case <-r.proc.Done():
+			t.Stop()
+			return
+		case <-r.killed:
+			t.Stop()
+			goto kill
+		case <-t.C:
+		}
+	}
+kill:
+	_ = r.proc.Kill(ctx) // bounded by package host; what it could not end is in Exit.Survivors
+}
+
+// finish makes the report: the end, the findings, the boundary, the bytes. It
+// is the only way out of a run that was started.
+func (r *Run) finish(ctx context.Context, exit driver.Exit) {
+	r.ctl.Close()
+	if err := r.out.finish(); err != nil {
+		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
+	}
+	r.mu.Lock()
+	s := r.stop
+	r.mu.Unlock()
+
+	d := &r.out.digest
+	end := decideEnd(exit, s)
+	rep := &Report{
+		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
+		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
+		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started,
+		Boundary:   checkBoundary(ctx, r.p.git, r.before),
+		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256()},
+		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
+	}
+	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
+	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)
+	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)
+	r.hooks.close()
+
+	saveThread(r.dir, thread{Agent: rep.Agent, Session: rep.SessionID, Dir: rep.Dir, Usage: d.meter.Thread()})
+	r.report = rep
+	if err := r.dir.WriteState(store.Ended, rep); err != nil {
+		// The report exists all the same and goes to the caller; that it could
+		// not be kept is Rein's own failure and is said.
+		rep.End = End{Kind: Aborted, Detail: clip("the report could not be written: "+err.Error(), maxEvidence)}
+		rep.OK = false
+		rep.Failure = failureLine(d, rep.End, exit, s, nil, "")
+	}
+	r.dir.Close()
+	r.lease.Release()
+}
+
+// fill derives what follows from the digest, the end and the exit. The reaper
+// fills its reports here too.
+func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabilities, red redactor, stderrTail string) {
+	rep.Schema = ReportSchema
+	rep.EndedAt = time.Now()
+	rep.Containment = exit.Containment
+	rep.ModelUsed = d.model
+	rep.End = end
+	rep.Exit = Exit{Code: exit.Code}
+	if exit.Signal != "" {
+		rep.Exit.Signal = &exit.Signal
+	}
+	rep.Answer = red.String(d.answer())
+	rep.LastActivity = red.String(d.activity)
+	rep.SessionID = d.session
+	rep.Billing = "unknown"
+	rep.Usage = d.usage()
+	rep.Leftovers = nonNil(exit.Leftovers)
+	rep.Survivors = nonNil(exit.Survivors)
+	rep.Findings = nonNil(findings(d, end, exit, s, caps, rep.Model, rep.Boundary))
+	for i := range rep.Findings {
+		rep.Findings[i].Evidence = red.String(rep.Findings[i].Evidence)
+	}
+	rep.OK = isOK(d, end, exit, caps, rep.Findings)
+	if !rep.OK {
+		rep.Failure = red.String(failureLine(d, end, exit, s, rep.Findings, stderrTail))
+	}
+	if rep.Labels == nil {
+		rep.Labels = map[string]string{}
+	}
+	if rep.Boundary.Changes == nil {
+		rep.Boundary.Changes = []Change{}
+	}
+}
+
+type redactor interface{ String(string) string }
+
+func nonNil[T any](s []T) []T {
+	if s == nil {
+		return []T{}
+	}
+	return s
+}
+
+// checkBoundary compares the repository with what it was, on every way out.
+func checkBoundary(ctx context.Context, run git.Runner, before boundary.Snapshot) Boundary {
+	if !before.Checked {
+		return Boundary{Why: before.Why}
+	}
+	_, changes, err := boundary.Check(ctx, run, before)
+	if err != nil && len(changes) == 0 {
+		return Boundary{Why: clip(err.Error(), maxEvidence)}
+	}
+	b := Boundary{Checked: true}
+	for _, c := range changes {
+		b.Changes = append(b.Changes, Change{What: c.What, Ref: c.Ref, Before: c.Before, After: c.After, Restore: c.Restore})
+	}
+	b.Clean = len(b.Changes) == 0
+	return b
+}
+
+// tail is the last lines of a file on one line, for the failure.
+func tail(path string) string {
+	f, err := disk.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	const look = 4096
+	if n, err := f.Seek(0, io.SeekEnd); err == nil && n > look {
+		f.Seek(n-look, io.SeekStart)
+	} else {
+		f.Seek(0, io.SeekStart)
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, look))
+	lines := bytes.Split(bytes.TrimSpace(b), []byte("\n"))
+	if len(lines) > maxPlain {
+		lines = lines[len(lines)-maxPlain:]
+	}
+	return clip(string(bytes.Join(lines, []byte(" "))), maxEvidence)
+}
+
+// Kill ends the run without a grace and returns when its processes are proved
+// to be gone, or ctx ends. The report says that a context cancelled it, unless
+// something else had ended it before.
+func (r *Run) Kill(ctx context.Context) error {
+	r.end(&stop{end: End{Kind: Cancelled, Detail: CancelContext}})
+	return r.proc.Kill(ctx)
+}

@@ -1,0 +1,10 @@
+//go:build real
+
+package rein_test
+
+// The sizes of `make test`.
+const (
+	killRounds    = 100 // SIGKILLs of the supervisor
+	shortChildren = 2000
+	streamBytes   = 1 << 30
+)

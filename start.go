@@ -1,0 +1,442 @@
+package rein
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
+	"github.com/rein-run/rein/host"
+	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/local"
+	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/internal/redact"
+	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/watch"
+)
+
+// prepared is a task that was found usable, before the first side effect.
+type prepared struct {
+	task   Task
+	opts   Options
+	id     string
+	parent string
+	agent  agent.Agent
+	caps   agent.Capabilities
+	facts  agent.Facts
+	clocks watch.Clocks
+	cmd    agent.Command
+	spec   driver.Spec
+	host   *host.Host
+	where  string // host name for the report
+	local  bool   // the run happens on this machine
+	store  *store.Store
+	git    git.Runner
+	redact *redact.Redactor
+}
+
+// prepare validates everything that can be validated without a side effect
+// (law 11). All it starts are short helper commands: the version probe and git.
+func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
+	p, err := open(task, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	if err := p.checkDir(ctx); err != nil {
+		return nil, err
+	}
+	p.git = p.gitRunner()
+
+	if err := p.pickAgent(ctx); err != nil {
+		return nil, err
+	}
+	if dir, err := git.CommonDir(ctx, p.git, p.task.Dir); err == nil {
+		p.facts.GitCommonDir = dir
+	}
+	p.caps = p.agent.Capabilities(p.facts.Version)
+	p.clocks = p.task.Clocks.With(p.caps)
+
+	if p.id = p.task.ID; p.id == "" {
+		p.id = store.NewID(time.Now())
+	}
+	inv := agent.Invocation{
+		Prompt: p.task.Prompt, Dir: p.task.Dir, Model: p.task.Model, Effort: p.task.Effort,
+		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Session: p.task.Session, Args: p.task.Args,
+	}
+	if p.local {
+		inv.FilesDir = p.store.RunDir(p.id)
+	}
+	cmd, err := p.agent.Command(inv, p.facts)
+	if err != nil {
+		return nil, err
+	}
+	p.cmd = cmd
+	if err := p.buildSpec(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// open finds the store and the host.
+func open(task Task, o *Options) (*prepared, error) {
+	p := &prepared{task: task}
+	if o != nil {
+		p.opts = *o
+	}
+	if p.store = p.opts.Store; p.store == nil {
+		var err error
+		if p.store, err = store.Open(""); err != nil {
+			return nil, err
+		}
+	}
+	if p.host = p.opts.Host; p.host != nil {
+		p.where = cmp.Or(p.opts.HostName, p.host.Name())
+		return p, nil
+	}
+	p.local = true
+	p.where = cmp.Or(p.opts.HostName, "local:")
+	p.host = host.New(local.New(&local.Options{
+		Keeper: p.opts.Keeper, Spool: p.store.Runs(), Containment: p.opts.Containment,
+		RequireContainment: p.opts.RequireContainment,
+	}), nil)
+	return p, nil
+}
+
+// Pick says which agent a task without one would go to: the first of the
+// registry that is installed where the run would happen. ErrNoAgent when none
+// is.
+func Pick(ctx context.Context, task Task, o *Options) (string, error) {
+	p, err := open(task, o)
+	if err != nil {
+		return "", err
+	}
+	if err := p.pickAgent(ctx); err != nil {
+		return "", err
+	}
+	return p.agent.Name(), nil
+}
+
+// check is everything that needs no environment to be judged.
+func (p *prepared) check() error {
+	t := &p.task
+	if strings.TrimSpace(t.Prompt) == "" {
+		return taskError("prompt", "it is empty: say what the agent should do, or pass - to read it from stdin")
+	}
+	if strings.IndexByte(t.Prompt, 0) >= 0 {
+		return taskError("prompt", "it holds a NUL byte at offset %d, which no command line can carry", strings.IndexByte(t.Prompt, 0))
+	}
+	if err := t.Clocks.Validate(); err != nil {
+		return &TaskError{Field: "clocks", Err: err}
+	}
+	if err := t.Limits.Validate(); err != nil {
+		return &TaskError{Field: "limits", Err: err}
+	}
+	if t.ID != "" {
+		if err := store.ValidID(t.ID); err != nil {
+			return &TaskError{Field: "--id", Err: err}
+		}
+	}
+	for k, v := range t.Labels {
+		if k == "" || strings.ContainsAny(k, "=\n\x00") || strings.ContainsAny(v, "\n\x00") {
+			return taskError("--label", "%q: a label is key=value on one line", k)
+		}
+	}
+	for _, k := range t.Unset {
+		if k == "" || strings.ContainsAny(k, "=\x00") {
+			return taskError("--unset", "%q is no name of a variable", k)
+		}
+	}
+	// Before the version probe, which gets these variables too.
+	if err := agent.CheckArgs([]string{"agent"}, t.Env, ""); err != nil {
+		return &TaskError{Field: "--env", Err: err}
+	}
+	return nil
+}
+
+// checkDir makes Dir absolute and sees that it is there, where the run runs.
+func (p *prepared) checkDir(ctx context.Context) error {
+	if !p.local {
+		if p.task.Dir == "" || !strings.HasPrefix(p.task.Dir, "/") {
+			return taskError("directory", "on %s it must be an absolute path there: name it with --dir", p.where)
+		}
+		return nil // the host refuses a missing one before anything is spawned
+	}
+	dir := p.task.Dir
+	if dir == "" {
+		dir = "."
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return &TaskError{Field: "directory", Err: err}
+	}
+	info, err := os.Stat(dir)
+	switch {
+	case err != nil:
+		return &TaskError{Field: "directory", Err: fmt.Errorf("%w: %s", driver.ErrNoDir, dir)}
+	case !info.IsDir():
+		return taskError("directory", "%s is a file", dir)
+	}
+	p.task.Dir = dir
+	return nil
+}
+
+// gitRunner runs git where the run runs.
+func (p *prepared) gitRunner() git.Runner {
+	if p.local {
+		return git.Local
+	}
+	return func(ctx context.Context, dir string, args ...string) ([]byte, error) {
+		out, errOut, exit, err := p.host.Output(ctx, &driver.Spec{
+			Argv: append([]string{"git"}, args...), Dir: dir, Env: git.Env(), Unset: git.Unset(), Helper: true,
+		}, git.MaxOutput)
+		switch {
+		case err != nil:
+			return nil, err
+		case exit.Code == nil:
+			return nil, fmt.Errorf("git: %s %s %s", exit.Reason, exit.Signal, exit.Detail)
+		case *exit.Code != 0:
+			return nil, &git.ExitError{Args: args, Code: *exit.Code, Stderr: clip(string(errOut), 4<<10)}
+		}
+		return out, nil
+	}
+}
+
+// pickAgent resolves the agent and probes its CLI.
+func (p *prepared) pickAgent(ctx context.Context) error {
+	agents := p.opts.Agents
+	if len(agents.All()) == 0 {
+		agents = Agents()
+	}
+	cache := agent.NewCache(filepath.Join(p.store.Dir, "probes.json"))
+	probe := func(a agent.Agent) (agent.Facts, error) {
+		return agent.Probe(ctx, p.host, a, &agent.ProbeOptions{HostName: p.where, Exe: p.opts.Exes[a.Name()], Env: p.task.Env, Cache: cache})
+	}
+	if p.task.Agent != "" {
+		a, err := agents.Lookup(p.task.Agent)
+		if err != nil {
+			return err
+		}
+		p.agent = a
+		p.facts, err = probe(a)
+		return err
+	}
+	// The first installed one in the order of the registry is also the only
+	// one where there is only one.
+	var missing []error
+	for _, a := range agents.All() {
+		facts, err := probe(a)
+		if err == nil {
+			p.agent, p.facts = a, facts
+			return nil
+		}
+		if !errors.Is(err, driver.ErrNotFound) {
+			return err
+		}
+		missing = append(missing, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNoAgent, errors.Join(missing...))
+}
+
+// buildSpec turns the agent's command into what the host is asked.
+func (p *prepared) buildSpec() error {
+	env := driver.Env{}
+	seen := maps.Clone(p.inherited())
+	maps.Copy(seen, p.task.Env)
+	for k, v := range agent.Quiet(seen) {
+		env[k] = v
+	}
+	maps.Copy(env, p.task.Env)
+	maps.Copy(env, p.cmd.Env)
+	unset := slices.Concat(p.caps.Scrub, p.cmd.Unset, p.task.Unset)
+	slices.Sort(unset)
+	unset = slices.Compact(unset)
+	for _, k := range unset {
+		delete(env, k)
+	}
+	if err := agent.CheckArgs(p.cmd.Argv, env, p.facts.OS); err != nil {
+		return err
+	}
+
+	// The run inside which this one was started, if any: nested runs are ended
+	// with it and their spend counts there.
+	if p.local {
+		p.parent = path.Base("/" + os.Getenv("REIN_RUN"))
+		if p.parent == "/" {
+			p.parent = ""
+		}
+	}
+	p.spec = driver.Spec{
+		ID: p.id, Argv: p.cmd.Argv, Env: env, Unset: unset, Dir: p.task.Dir,
+		Grace: p.clocks.Grace, Containment: p.opts.Containment,
+	}
+	if p.cmd.Stdin != nil {
+		p.spec.Input = strings.NewReader(string(p.cmd.Stdin))
+	}
+
+	// What is secret here: what the user gave, and what is inherited.
+	all := p.inherited()
+	maps.Copy(all, env)
+	p.redact = redact.New(all, p.caps.Credentials...)
+	return nil
+}
+
+// inherited is the environment that the agent gets without being given it: this
+// process's own on this machine, nothing that is known of elsewhere.
+func (p *prepared) inherited() driver.Env {
+	env := driver.Env{}
+	if p.local {
+		for _, kv := range os.Environ() {
+			if k, v, ok := strings.Cut(kv, "="); ok {
+				env[k] = v
+			}
+		}
+	}
+	return env
+}
+
+// Plan is what a run would do: `rein run --dry-run` prints it.
+type Plan struct {
+	Agent   string            `json:"agent"`
+	Version string            `json:"agent_version"`
+	Exe     string            `json:"exe"`
+	Host    string            `json:"host"`
+	Dir     string            `json:"dir"`
+	Mode    agent.Mode        `json:"mode"`
+	Model   string            `json:"model"`
+	Argv    []string          `json:"argv"`
+	Env     []string          `json:"env"`   // names of the variables that are set
+	Unset   []string          `json:"unset"` // names of the variables that are removed
+	Files   []string          `json:"files"` // that would be placed
+	Prompt  string            `json:"prompt"`
+	By      agent.Channel     `json:"prompt_by"`
+	Clocks  map[string]string `json:"clocks"`
+}
+
+// Describe validates a task and says what would be started. It starts nothing
+// but the version probe and writes nothing but that probe's cache.
+func Describe(ctx context.Context, task Task, o *Options) (*Plan, error) {
+	p, err := prepare(ctx, task, o)
+	if err != nil {
+		return nil, err
+	}
+	return p.plan(), nil
+}
+
+func (p *prepared) plan() *Plan {
+	plan := &Plan{
+		Agent: p.agent.Name(), Version: p.facts.Version, Exe: p.facts.Exe, Host: p.where, Dir: p.task.Dir,
+		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
+		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
+		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(),
+	}
+	for _, f := range p.cmd.Files {
+		plan.Files = append(plan.Files, filepath.Join(p.store.RunDir(p.id), f.Name))
+	}
+	return plan
+}
+
+// Start starts the agent on the task and returns while it works. ctx owns the
+// run: when it ends, the run is cancelled. When Start returns an error, nothing
+// is left running and nothing that was placed is left behind.
+func Start(ctx context.Context, task Task, o *Options) (*Run, error) {
+	p, err := prepare(ctx, task, o)
+	if err != nil {
+		return nil, err
+	}
+	return p.start(ctx)
+}
+
+// Do is Start and Wait.
+func Do(ctx context.Context, task Task, o *Options) (*Report, error) {
+	r, err := Start(ctx, task, o)
+	if err != nil {
+		return nil, err
+	}
+	// ctx owns the run already; the report is wanted even when it has ended.
+	return r.Wait(context.WithoutCancel(ctx))
+}
+
+func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
+	lease, err := p.store.LeaseDir(p.where, p.task.Dir, p.id, p.task.Mode == agent.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	var undo []func()
+	defer func() {
+		if err != nil {
+			for _, f := range slices.Backward(undo) {
+				f()
+			}
+		}
+	}()
+	undo = append(undo, func() { lease.Release() })
+
+	dir, err := p.store.Create(p.id)
+	if err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { dir.Discard() })
+
+	r := newRun(p, dir, lease)
+	if err := dir.WriteState(store.Starting, r.state()); err != nil {
+		return nil, err
+	}
+	if err := p.writeFiles(dir); err != nil {
+		return nil, err
+	}
+	if r.before, err = boundary.Take(ctx, p.git, p.task.Dir); err != nil {
+		// A repository that cannot be read does not keep the agent from its
+		// work; the report says that nothing was checked, and why.
+		r.before.Why = clip(err.Error(), maxEvidence)
+	}
+	if err := writeJSON(dir, "before.json", r.before); err != nil {
+		return nil, err
+	}
+	if err := r.spawn(ctx); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// writeFiles leaves the record of what is asked beside the run, and the files
+// that the agent's command wants.
+func (p *prepared) writeFiles(dir *store.Run) error {
+	if err := dir.WriteFile("prompt.md", []byte(p.task.Prompt)); err != nil {
+		return err
+	}
+	for _, f := range p.cmd.Files {
+		if err := dir.WriteFile(f.Name, f.Data); err != nil {
+			return err
+		}
+	}
+	return writeJSON(dir, "command.json", struct {
+		Argv    []string     `json:"argv"`
+		Dir     string       `json:"dir"`
+		Env     []string     `json:"env"`
+		Unset   []string     `json:"unset"`
+		Files   []agent.File `json:"files"`
+		Version string       `json:"agent_version"`
+		Exe     string       `json:"exe"`
+	}{p.spec.Argv, p.task.Dir, p.spec.Env.Names(), p.spec.Unset, p.cmd.Files, p.facts.Version, p.facts.Exe})
+}
+
+func writeJSON(dir *store.Run, name string, v any) error {
+	b, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		return err
+	}
+	return dir.WriteFile(name, append(b, '\n'))
+}
