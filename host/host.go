@@ -139,17 +139,25 @@ func (h *Host) Output(ctx context.Context, spec *driver.Spec, limit int) (stdout
 	}
 	s := *spec
 	s.Helper = true
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	c := &capture{limit: limit, full: func() { cancel(ErrTooMuch) }}
+	c := &capture{limit: limit, full: make(chan struct{})}
 	p, err := h.Start(ctx, &s, c)
 	if err != nil {
 		return nil, nil, exit, err
 	}
+	go func() {
+		select {
+		case <-c.full:
+			_ = p.Kill(context.WithoutCancel(ctx))
+		case <-p.Done():
+		}
+	}()
 	// The context owns the process: when it ends, so does the process, and the
 	// wait for that is bounded.
-	exit, err = p.Wait(context.WithoutCancel(ctx))
-	if err == nil && ctx.Err() != nil {
+	exit, _ = p.Wait(context.WithoutCancel(ctx))
+	switch {
+	case c.spilt:
+		err = h.wrap("run", ErrTooMuch)
+	case ctx.Err() != nil && exit.Reason != driver.Exited:
 		err = h.wrap("run", context.Cause(ctx))
 	}
 	return c.buf[0].Bytes(), c.buf[1].Bytes(), exit, err
@@ -157,7 +165,8 @@ func (h *Host) Output(ctx context.Context, spec *driver.Spec, limit int) (stdout
 
 type capture struct {
 	limit int
-	full  func()
+	spilt bool
+	full  chan struct{} // closed with spilt
 	buf   [2]bytes.Buffer
 }
 
@@ -165,7 +174,10 @@ func (c *capture) Data(s driver.Stream, p []byte) {
 	b := &c.buf[s]
 	if room := c.limit - b.Len(); len(p) > room {
 		p = p[:room]
-		c.full()
+		if !c.spilt {
+			c.spilt = true
+			close(c.full)
+		}
 	}
 	b.Write(p)
 }

@@ -24,6 +24,13 @@ type killing struct {
 func (p *Process) Kill(ctx context.Context) error {
 	p.mu.Lock()
 	k := p.kill
+	if p.over() { // with a kill that failed, or without one that was needed
+		p.mu.Unlock()
+		if k != nil && k.failed() {
+			return p.h.wrap("kill", k.err)
+		}
+		return nil
+	}
 	if k == nil || k.failed() {
 		k = &killing{done: make(chan struct{})}
 		p.kill = k

@@ -1,3 +1,5 @@
+//go:build unix
+
 package keeper
 
 import (
@@ -282,7 +284,14 @@ var places = []place{
 	{name: "keeper, near spool", process: true, spool: true, local: true},
 }
 
-func everywhere(t *testing.T, f func(t *testing.T, at *keeperAt)) {
+func everywhere(t *testing.T, f func(t *testing.T, at *keeperAt)) { in(t, places, f) }
+
+// bothKinds is enough for what happens before the first byte.
+func bothKinds(t *testing.T, f func(t *testing.T, at *keeperAt)) {
+	in(t, []place{places[1], places[4]}, f)
+}
+
+func in(t *testing.T, places []place, f func(t *testing.T, at *keeperAt)) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,3 +1,5 @@
+//go:build unix
+
 package keeper
 
 import (
@@ -129,7 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"id", driver.Spec{Argv: []string{"true"}, ID: "../up"}, driver.ErrArgument, "file name"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, at *keeperAt) {
+			bothKinds(t, func(t *testing.T, at *keeperAt) {
 				spec := c.spec
 				if spec.ID == "" {
 					spec.ID = prog(t, "").ID
@@ -162,7 +164,7 @@ func TestRefusals(t *testing.T) {
 
 // The longest argument that the kernel takes is taken.
 func TestLongestArgument(t *testing.T) {
-	everywhere(t, func(t *testing.T, at *keeperAt) {
+	bothKinds(t, func(t *testing.T, at *keeperAt) {
 		long := strings.Repeat("x", maxString-1)
 		e, out := at.run(prog(t, "print", long, ""))
 		if code(e) != "exited code 0" || out.String(driver.Stdout) != long {
@@ -199,7 +201,7 @@ func TestSpoolIsNotReused(t *testing.T) {
 }
 
 func TestLook(t *testing.T) {
-	everywhere(t, func(t *testing.T, at *keeperAt) {
+	bothKinds(t, func(t *testing.T, at *keeperAt) {
 		p, err := Look(ctxOf(t), at.dial(), "", nil)
 		if err != nil || p.OS != "linux" || p.UID != os.Getuid() || p.Path == "" || p.Exe != "" {
 			t.Errorf("Look: %+v, %v", p, err)

@@ -52,6 +52,7 @@ func (s *stream) pump() {
 	}
 	defer s.pipe.Close()
 	m := newMover(s.pipe, s.file)
+	var last time.Time
 	for {
 		room, discard := s.waitRoom()
 		if discard {
@@ -77,6 +78,7 @@ func (s *stream) pump() {
 			}
 			s.mu.Unlock()
 			s.out.poke()
+			last = breathe(n, last)
 		}
 		var bad *spoolError
 		switch {
@@ -90,6 +92,18 @@ func (s *stream) pump() {
 			return // the end of the pipe, or stop
 		}
 	}
+}
+
+// breathe lets the pipe fill for a moment when it is emptied in small pieces
+// faster than they are worth: waking up for every write of a flood costs more,
+// on both ends of the pipe, than moving it. What came so far is on its way.
+func breathe(n int, last time.Time) time.Time {
+	now := time.Now()
+	if n < 4*chunk && now.Sub(last) < 200*time.Microsecond {
+		time.Sleep(500 * time.Microsecond)
+		return time.Now()
+	}
+	return now
 }
 
 // waitRoom blocks until bytes may be taken from the pipe, and says how many.
