@@ -104,7 +104,7 @@ func (k *killer) run(limit context.Context) (settled bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		k.alive = live(all)
+		k.alive = k.remember(live(all))
 		if settled && !k.anyKillable() {
 			if quiet++; quiet >= 2 && deep {
 				return true, nil
@@ -148,7 +148,7 @@ func (k *killer) last() (settled bool, err error) {
 		if all, settled, err = k.tree.look(true, k.guard); err != nil {
 			return false, err
 		}
-		if k.alive = live(all); len(k.alive) == 0 {
+		if k.alive = k.remember(live(all)); len(k.alive) == 0 {
 			break
 		}
 		k.kill()
@@ -156,6 +156,27 @@ func (k *killer) last() (settled bool, err error) {
 		time.Sleep(maxPause)
 	}
 	return settled, nil
+}
+
+// remember adds those who were sent SIGKILL, still live, and were not seen: the
+// death of a parent can cut the only tie that they had to the tree, and being
+// out of sight is not being dead.
+func (k *killer) remember(alive []Proc) []Proc {
+	seen := make(map[identity]bool, len(alive))
+	for _, p := range alive {
+		seen[identity{p.PID, p.Start}] = true
+	}
+	for id := range k.killed {
+		if seen[id] {
+			continue
+		}
+		if p, err := Read(id.pid); err == nil && p.Start == id.start && !p.Dead() {
+			alive = append(alive, p)
+		} else {
+			delete(k.killed, id)
+		}
+	}
+	return alive
 }
 
 // anyKillable says whether somebody is alive who has not refused to be killed.
