@@ -1,0 +1,598 @@
+package hosttest
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rein-run/rein/host"
+	"github.com/rein-run/rein/host/driver"
+)
+
+// portableCases: what package host adds, over the host under test and over
+// hosts that misbehave in ways which the one under test does not.
+func portableCases() []testCase {
+	return []testCase{
+		{"Portable/OwnerEndsTheTree", ownerEndsTheTree},
+		{"Portable/OwnerIsGoneAlready", ownerIsGone},
+		{"Portable/KillWaitExit", killWaitExit},
+		{"Portable/Stop", stopLadder},
+		{"Portable/EarlyWrites", portableEarlyWrites},
+		{"Portable/BusyTakesNothing", busyTakesNothing},
+		{"Portable/Input", portableInput},
+		{"Portable/InputFails", portableInputFails},
+		{"Portable/Output", portableOutput},
+		{"Portable/Errors", portableErrors},
+		{"Portable/HangingKill", hangingKill},
+		{"Portable/HangingStart", hangingStart},
+		{"Portable/HangingWrite", hangingWrite},
+		{"Portable/HangingSignal", hangingSignal},
+		{"Portable/OneEndFromABadDriver", oneEnd},
+		{"Portable/NothingAfterFromABadDriver", nothingAfterBadDriver},
+		{"Portable/ForwardsAbilities", forwards},
+	}
+}
+
+// portable is a command started through package host.
+type portable struct {
+	k *kit
+	*host.Process
+	out *sink
+}
+
+// own starts spec with package host over d; ctx owns it.
+func (k *kit) own(ctx context.Context, d driver.Host, o *host.Options, spec *driver.Spec) *portable {
+	k.Helper()
+	out := newSink()
+	p, err := host.New(d, o).Start(ctx, spec, out)
+	if err != nil {
+		k.Fatalf("Start: %v", err)
+	}
+	k.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
+		defer cancel()
+		p.Kill(ctx)
+		if _, err := p.Wait(ctx); err != nil {
+			k.Errorf("Wait at the end of the case: %v", err)
+		}
+		out.finish()
+		for _, f := range out.broken() {
+			k.Error(f)
+		}
+		if k.Failed() && k.h.Procs == nil {
+			k.sweep(spec.ID)
+		}
+	})
+	return &portable{k, p, out}
+}
+
+func (p *portable) end() driver.Exit {
+	p.k.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), p.k.h.patience())
+	defer cancel()
+	e, err := p.Wait(ctx)
+	if err != nil {
+		p.k.Fatalf("Wait: no end after %v", p.k.h.patience())
+	}
+	p.out.finish()
+	select {
+	case <-p.Done():
+	default:
+		p.k.Error("Wait has returned and Done is not closed")
+	}
+	if got := p.Exit(); !reflect.DeepEqual(got, e) {
+		p.k.Errorf("Exit is %+v, Wait said %+v", got, e)
+	}
+	return e
+}
+
+func (p *portable) says(text string) {
+	p.k.Helper()
+	p.out.await(p.k, p.k.h.patience(), fmt.Sprintf("%q on stdout", text), func() bool {
+		return strings.Contains(p.out.buf[driver.Stdout].String(), text)
+	})
+}
+
+func (k *kit) stubborn() *driver.Spec {
+	spec := k.spec(append(child("double,setsid", "ignore=term", "wait"), "ignore=term", "out=up", "wait")...)
+	spec.Grace = 50 * time.Millisecond
+	return spec
+}
+
+// Seed 000: the implementation watches the owner and releases what it has
+// started when the owner dies.
+func ownerEndsTheTree(k *kit) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	spec := k.stubborn()
+	p := k.own(ctx, k.d, nil, spec)
+	p.says("up")
+	cancel()
+	k.wantKilled(p.end())
+	k.none(spec.ID, "after the owner")
+}
+
+func ownerIsGone(k *kit) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	spec := k.spec("wait")
+	if p, err := host.New(k.d, nil).Start(ctx, spec, newSink()); err == nil {
+		p.Kill(context.Background())
+		k.Error("Start for an owner that is gone returned a process")
+	}
+	k.none(spec.ID, "after a refusal")
+}
+
+func killWaitExit(k *kit) {
+	p := k.own(context.Background(), k.d, nil, k.stubborn())
+	p.says("up")
+	ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
+	defer cancel()
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			if err := p.Kill(ctx); err != nil {
+				k.Errorf("Kill: %v", err)
+			}
+		})
+	}
+	wg.Wait()
+	e := p.end()
+	k.wantKilled(e)
+	if err := p.Kill(ctx); err != nil {
+		k.Errorf("Kill after the end: %v", err)
+	}
+	if err := p.Signal(ctx, driver.Terminate); err != nil {
+		k.Errorf("Signal after the end: %v", err)
+	}
+
+	p = k.own(context.Background(), k.d, nil, k.spec("exit=3"))
+	k.wantExited(p.end(), 3)
+	if err := p.Kill(ctx); err != nil {
+		k.Errorf("Kill after the end: %v", err)
+	}
+	k.wantExited(p.end(), 3)
+}
+
+func stopLadder(k *kit) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
+	defer cancel()
+	// One that obeys the second step.
+	p := k.own(context.Background(), k.d, nil, k.spec("trap=term", "ignore=int", "out=up", "await=term", "out=tail", "exit=9"))
+	p.says("up")
+	err := p.Stop(ctx, host.Step{Signal: driver.Interrupt, Wait: 20 * time.Millisecond}, host.Step{Signal: driver.Terminate, Wait: time.Minute})
+	if err != nil {
+		k.Errorf("Stop: %v", err)
+	}
+	e := p.end()
+	k.wantKilled(e)
+	if e.Code == nil || *e.Code != 9 || !strings.HasSuffix(p.out.text(driver.Stdout), "tail") {
+		k.Errorf("exit is %s, stdout %q: want code 9 and the tail", describe(e), p.out.text(driver.Stdout))
+	}
+	// One that obeys nothing.
+	spec := k.stubborn()
+	p = k.own(context.Background(), k.d, nil, spec)
+	p.says("up")
+	if err := p.Stop(ctx); err != nil {
+		k.Errorf("Stop: %v", err)
+	}
+	k.none(spec.ID, "when Stop has returned")
+	k.wantKilled(p.end())
+}
+
+// slow is a driver that takes no input until it is told to, as one that waits
+// for a remote process id.
+type slow struct {
+	driver.Host
+	up chan struct{}
+}
+
+type slowProcess struct {
+	driver.Process
+	up chan struct{}
+}
+
+func (d slow) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
+	p, err := d.Host.Start(ctx, spec, out)
+	if err != nil {
+		return nil, err
+	}
+	return slowProcess{p, d.up}, nil
+}
+
+func (p slowProcess) Write(ctx context.Context, b []byte) error {
+	select {
+	case <-p.up:
+		return p.Process.Write(ctx, b)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func portableEarlyWrites(k *kit) {
+	up := make(chan struct{})
+	spec := k.spec("cat", "exit=0")
+	spec.Duplex = true
+	p := k.own(context.Background(), slow{k.d, up}, nil, spec)
+	var want strings.Builder
+	for i := range 300 {
+		line := fmt.Sprintf("write %d\n", i)
+		want.WriteString(line)
+		b := []byte(line)
+		if err := p.Write(context.Background(), b); err != nil {
+			k.Fatalf("a write before the command is up: %v", err)
+		}
+		clear(b)
+	}
+	if err := p.CloseStdin(context.Background()); err != nil {
+		k.Fatal(err)
+	}
+	if err := p.Write(context.Background(), []byte("x")); !closed(err) {
+		k.Errorf("Write after CloseStdin: %v, want ErrClosed", err)
+	}
+	close(up)
+	k.wantExited(p.end(), 0)
+	if got := p.out.text(driver.Stdout); got != want.String() {
+		k.Errorf("early writes arrived as %q", short(got))
+	}
+	if err := p.Write(context.Background(), []byte("x")); !closed(err) {
+		k.Errorf("Write after the end: %v, want ErrClosed", err)
+	}
+}
+
+// Eight times 1 MiB for a command that does not read (agent_harness test 13):
+// Write returns at once, busy means that nothing was taken, and what was taken
+// arrives.
+func busyTakesNothing(k *kit) {
+	spec := k.spec("trap=int", "out=up", "await=int", "sum", "exit=0")
+	spec.Duplex = true
+	p := k.own(context.Background(), k.d, nil, spec)
+	p.says("up")
+	src, h, taken, busy := &pattern{seed: 3}, sha256.New(), int64(0), false
+	b := make([]byte, 100_000)
+	for range 400 {
+		before := *src
+		src.Read(b)
+		err := p.Write(context.Background(), b)
+		if errors.Is(err, driver.ErrBusy) {
+			*src, busy = before, true
+			break
+		}
+		if err != nil {
+			k.Fatalf("Write: %v", err)
+		}
+		h.Write(b)
+		taken += int64(len(b))
+	}
+	if !busy {
+		k.Fatalf("%d bytes were taken for a command that does not read", taken)
+	}
+	if err := p.Signal(context.Background(), driver.Interrupt); err != nil {
+		k.Fatalf("Signal: %v", err)
+	}
+	// Busy is no end: the same bytes are taken later.
+	deadline := time.Now().Add(k.h.patience())
+	src.Read(b)
+	for {
+		err := p.Write(context.Background(), b)
+		if err == nil {
+			h.Write(b)
+			taken += int64(len(b))
+			break
+		}
+		if !errors.Is(err, driver.ErrBusy) || time.Now().After(deadline) {
+			k.Fatalf("Write after busy: %v", err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	p.CloseStdin(context.Background())
+	p.end()
+	if got, want := p.out.text(driver.Stdout), "up"+sumLine(taken, h.Sum(nil)); got != want {
+		k.Errorf("the command read %q, want %q", got, want)
+	}
+
+	// One write that can never fit is busy too, and takes nothing.
+	spec = k.spec("sum")
+	spec.Duplex = true
+	p = k.own(context.Background(), k.d, nil, spec)
+	if err := p.Write(context.Background(), make([]byte, 8<<20)); !errors.Is(err, driver.ErrBusy) {
+		k.Errorf("Write of 8 MiB: %v, want ErrBusy", err)
+	}
+	p.CloseStdin(context.Background())
+	k.wantExited(p.end(), 0)
+	if got := p.out.text(driver.Stdout); !strings.HasPrefix(got, "0 ") {
+		k.Errorf("of a write that was refused the command read %q", got)
+	}
+}
+
+func portableInput(k *kit) {
+	n := sizes.duplex
+	spec := k.spec(fmt.Sprintf("duplex=%d", n))
+	h := sha256.New()
+	spec.Input = io.TeeReader(io.LimitReader(&pattern{seed: 4}, n), h)
+	p := k.own(context.Background(), k.d, nil, spec)
+	e := p.end()
+	k.wantExited(e, 0)
+	if got, want := p.out.text(driver.Stderr), sumLine(n, h.Sum(nil)); got != want {
+		k.Errorf("the command read %q, want %q", got, want)
+	}
+	if e.Stdout != n {
+		k.Errorf("%d bytes of output, want %d", e.Stdout, n)
+	}
+
+	// A command that does not read its input ends as well as any other.
+	spec = k.spec("exit=6")
+	spec.Input = io.LimitReader(&pattern{}, n)
+	k.wantExited(k.own(context.Background(), k.d, nil, spec).end(), 6)
+}
+
+// Half an input must not look like a whole one.
+func portableInputFails(k *kit) {
+	spec := k.spec("drop", "wait")
+	spec.Input = io.MultiReader(strings.NewReader("half"), errReader{})
+	p := k.own(context.Background(), k.d, nil, spec)
+	if e := p.end(); e.Reason == driver.Exited || e.Reason == driver.Signaled {
+		k.Errorf("exit is %s after an input that failed", describe(e))
+	}
+	k.none(spec.ID, "after an input that failed")
+}
+
+type errReader struct{}
+
+func (errReader) Read([]byte) (int, error) { return 0, errors.New("broken on purpose") }
+
+func portableOutput(k *kit) {
+	ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
+	defer cancel()
+	h := host.New(k.d, nil)
+	stdout, stderr, e, err := h.Output(ctx, k.spec("out=a", "err=b", "exit=2"), 0)
+	if err != nil || string(stdout) != "a" || string(stderr) != "b" {
+		k.Errorf("Output = %q, %q, %v", stdout, stderr, err)
+	}
+	k.wantExited(e, 2)
+	spec := k.spec("flood=-1,1")
+	stdout, _, _, err = h.Output(ctx, spec, 1000)
+	if !errors.Is(err, host.ErrTooMuch) || len(stdout) > 1000 {
+		k.Errorf("Output of a flood: %d bytes, %v; want at most 1000 and ErrTooMuch", len(stdout), err)
+	}
+	k.none(spec.ID, "after too much output")
+}
+
+func portableErrors(k *kit) {
+	spec := k.spec("out=x")
+	spec.Argv[0] = "no-such-program-anywhere"
+	_, err := host.New(k.d, nil).Start(context.Background(), spec, newSink())
+	var he *host.Error
+	if !errors.As(err, &he) || !errors.Is(err, driver.ErrNotFound) {
+		k.Fatalf("error %v (%T), want a *host.Error that matches ErrNotFound", err, err)
+	}
+	if errors.As(he.Err, new(*host.Error)) {
+		k.Errorf("wrapped twice: %v", err)
+	}
+}
+
+// hanging is a driver some of whose calls do not return until it is let go,
+// whatever their context says.
+type hanging struct {
+	driver.Host
+	what string
+	let  chan struct{}
+}
+
+type hangingProcess struct {
+	driver.Process
+	d hanging
+}
+
+func (d hanging) wait(what string) {
+	if d.what == what {
+		<-d.let
+	}
+}
+
+func (d hanging) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
+	// The late answer of a host that hung: a process is there after all.
+	if d.what == "start" {
+		d.wait("start")
+		ctx = context.WithoutCancel(ctx)
+	}
+	p, err := d.Host.Start(ctx, spec, out)
+	if err != nil {
+		return nil, err
+	}
+	return hangingProcess{p, d}, nil
+}
+
+func (p hangingProcess) Write(ctx context.Context, b []byte) error {
+	p.d.wait("write")
+	return p.Process.Write(ctx, b)
+}
+
+func (p hangingProcess) Signal(ctx context.Context, sig driver.Signal) error {
+	p.d.wait("signal")
+	return p.Process.Signal(ctx, sig)
+}
+
+func (p hangingProcess) Kill(ctx context.Context) error {
+	p.d.wait("kill")
+	return p.Process.Kill(ctx)
+}
+
+func (k *kit) hang(what string) (hanging, func()) {
+	d := hanging{k.d, what, make(chan struct{})}
+	let := sync.OnceFunc(func() { close(d.let) })
+	k.Cleanup(let)
+	return d, let
+}
+
+var impatient = &host.Options{StartTimeout: 100 * time.Millisecond, KillTimeout: 100 * time.Millisecond}
+
+// within fails when f does not return.
+func (k *kit) within(what string, f func()) {
+	k.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); f() }()
+	select {
+	case <-done:
+	case <-time.After(k.h.patience()):
+		k.Fatalf("%s hangs with the host", what)
+	}
+}
+
+// The caller's bound is the portable type's, not the host's; and the honest end
+// then is lost: the command may have run on.
+func hangingKill(k *kit) {
+	d, let := k.hang("kill")
+	spec := k.spec("out=up", "wait")
+	// Starting takes what it takes; only the kill is impatient.
+	p := k.own(context.Background(), d, &host.Options{KillTimeout: 100 * time.Millisecond}, spec)
+	p.says("up")
+	k.within("Kill", func() {
+		if err := p.Kill(context.Background()); err == nil {
+			k.Error("a Kill that was not confirmed reports success")
+		}
+	})
+	if e := p.end(); e.Reason != driver.Lost || e.Detail == "" {
+		k.Errorf("exit is %s, want lost, with a detail", describe(e))
+	}
+	let()
+	// The kill that hung goes on, and ends the tree.
+	k.gone(spec.ID, "when the host answers")
+}
+
+func hangingStart(k *kit) {
+	d, let := k.hang("start")
+	spec := k.spec("wait")
+	k.within("Start", func() {
+		if _, err := host.New(d, impatient).Start(context.Background(), spec, newSink()); !errors.Is(err, context.DeadlineExceeded) {
+			k.Errorf("Start on a host that hangs: %v, want a deadline", err)
+		}
+	})
+	let()
+	// The process that comes late has no owner any more.
+	k.gone(spec.ID, "when the host answers")
+}
+
+func hangingWrite(k *kit) {
+	d, let := k.hang("write")
+	spec := k.spec("out=up", "wait")
+	spec.Duplex = true
+	p := k.own(context.Background(), d, nil, spec)
+	p.says("up")
+	k.within("Write, CloseStdin and Kill", func() {
+		if err := p.Write(context.Background(), []byte("x")); err != nil {
+			k.Errorf("Write: %v", err)
+		}
+		p.Write(context.Background(), make([]byte, 1<<20))
+		p.CloseStdin(context.Background())
+		if err := p.Kill(context.Background()); err != nil {
+			k.Errorf("Kill: %v", err)
+		}
+	})
+	k.wantKilled(p.end())
+	let()
+}
+
+func hangingSignal(k *kit) {
+	d, let := k.hang("signal")
+	spec := k.spec("out=up", "wait")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p := k.own(ctx, d, &host.Options{KillTimeout: 200 * time.Millisecond}, spec)
+	p.says("up")
+	// The owner's end begins with a signal, and must not end with it.
+	cancel()
+	e := p.end()
+	if e.Reason != driver.Killed && e.Reason != driver.Lost {
+		k.Errorf("exit is %s", describe(e))
+	}
+	let()
+	k.gone(spec.ID, "after the owner")
+}
+
+// bad is a driver that goes on talking after its command has ended.
+type bad struct{ driver.Host }
+
+type badProcess struct {
+	driver.Process
+	out   driver.Output
+	mu    sync.Mutex
+	waits int
+}
+
+func (d bad) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
+	p, err := d.Host.Start(ctx, spec, out)
+	if err != nil {
+		return nil, err
+	}
+	return &badProcess{Process: p, out: out}, nil
+}
+
+func (p *badProcess) Wait(ctx context.Context) (driver.Exit, error) {
+	e, err := p.Process.Wait(ctx)
+	if err != nil {
+		return e, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waits++; p.waits > 1 {
+		e = driver.Exit{Reason: driver.Lost, Detail: "another story"}
+	}
+	go func() {
+		for range 50 {
+			p.out.Data(driver.Stdout, []byte("late"))
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	return e, nil
+}
+
+func oneEnd(k *kit) {
+	p := k.own(context.Background(), bad{k.d}, nil, k.spec("exit=5"))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() { k.wantExited(p.end(), 5) })
+	}
+	wg.Wait()
+	p.Kill(context.Background())
+	k.wantExited(p.end(), 5)
+}
+
+func nothingAfterBadDriver(k *kit) {
+	p := k.own(context.Background(), bad{k.d}, nil, k.spec("out=all", "exit=0"))
+	k.wantExited(p.end(), 0)
+	time.Sleep(30 * time.Millisecond)
+	for _, f := range p.out.broken() {
+		k.Error(f)
+	}
+}
+
+// forwards checks package host itself with what others are checked by.
+func forwards(k *kit) {
+	CheckForward(k.TB, Wrapper{Output: func(out driver.Output) driver.Output {
+		c := catcher{Host: k.d}
+		p, err := host.New(&c, nil).Start(context.Background(), k.spec("wait"), out)
+		if err != nil {
+			k.Fatalf("Start: %v", err)
+		}
+		k.Cleanup(func() { p.Kill(context.Background()) })
+		return c.out
+	}})
+}
+
+// catcher keeps the Output that it is given; its commands get another.
+type catcher struct {
+	driver.Host
+	out driver.Output
+}
+
+func (c *catcher) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
+	c.out = out
+	return c.Host.Start(ctx, spec, newSink())
+}
