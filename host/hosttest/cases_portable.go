@@ -504,7 +504,7 @@ func hangingSignal(k *kit) {
 	spec := k.spec("out=up", "wait")
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	p := k.own(ctx, d, &host.Options{KillTimeout: 2 * time.Second}, spec)
+	p := k.own(ctx, d, &host.Options{KillTimeout: 200 * time.Millisecond}, spec)
 	p.says("up")
 	// The owner's end begins with a signal, and must not end with it.
 	cancel()

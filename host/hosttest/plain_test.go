@@ -187,10 +187,13 @@ func (d *plain) Start(ctx context.Context, spec *driver.Spec, out driver.Output)
 	if d.is("ends with the context of Start") {
 		context.AfterFunc(ctx, func() { p.Kill(context.Background()) })
 	}
-	if d.is("leaves what it refuses") && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-		if ctx.Err() != nil {
+	if d.is("leaves what it refuses") {
+		select {
+		case <-ctx.Done():
+			or.Close()
+			er.Close()
 			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	p.readers.Add(2)
@@ -287,6 +290,9 @@ func (p *plainProcess) read(s driver.Stream, r *os.File) {
 	for {
 		n, err := r.Read(b)
 		data := b[:n]
+		if p.is("stops reading at the exit") || p.is("waits for the leader only") {
+			time.Sleep(20 * time.Millisecond) // that there is something left then
+		}
 		switch {
 		case n == 0:
 		case p.is("drops stderr") && s == driver.Stderr:
@@ -384,7 +390,18 @@ func (p *plainProcess) end(sig syscall.Signal) {
 }
 
 func (p *plainProcess) watch(or, er *os.File) {
-	err := p.cmd.Wait()
+	if p.is("ends at the end of output") {
+		p.readers.Wait()
+		p.mu.Lock()
+		p.exit.Reason = driver.Exited
+		p.mu.Unlock()
+		close(p.dead)
+		close(p.stop)
+		close(p.done)
+		p.cmd.Wait()
+		return
+	}
+	_ = p.cmd.Wait() // the state says it all
 	p.mu.Lock()
 	ws := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	p.exit.Reason = driver.Exited
@@ -404,7 +421,6 @@ func (p *plainProcess) watch(or, er *os.File) {
 		code := ws.ExitStatus()
 		p.exit.Code = &code
 	}
-	_ = err
 	close(p.dead)
 	lost := p.lost
 	p.mu.Unlock()
@@ -676,5 +692,3 @@ func resolved(t testing.TB, dir string) string {
 	}
 	return dir
 }
-
-func TestPlain(t *testing.T) { Run(t, plainHarness(t, "")) }
