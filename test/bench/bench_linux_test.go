@@ -17,6 +17,7 @@ import (
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/fakeagent"
 	"github.com/rein-run/rein/store"
 )
@@ -306,17 +307,20 @@ func procField(b *testing.B, pid int, file, name string) int64 {
 	return 0
 }
 
-// BenchmarkKill: an agent with 500 processes under it that ignore TERM. From
-// the moment SIGKILL is sent to the moment the tree is proved dead.
+// BenchmarkKill: an agent whose shell tool has 500 processes under it, half of
+// them in sessions of their own. From the moment SIGKILL is asked for to the
+// moment the tree is proved dead; beside it, what the kernel alone needs: kill(2)
+// of the same 500 from one loop and waiting until the last one is gone.
 func BenchmarkKill(b *testing.B) {
+	const half = 250
 	e := newEnv(b)
 	s, err := store.Open(filepath.Join(e.home, "state", "rein"))
 	if err != nil {
 		b.Fatal(err)
 	}
-	vars := driver.Env{fakeagent.EnvScenario: fakeagent.Scenario{Steps: []fakeagent.Step{
-		{Do: "spawn", How: "tree", Count: 500, Ignore: true}, {Do: "text", Text: "ready"}, {Do: "hang"},
-	}}.JSON()}
+	ready := filepath.Join(e.home, "ready")
+	shell := fmt.Sprintf(`for i in $(seq %d); do sleep 3600 & echo $! >> pids; (setsid sh -c 'echo $$ >> pids; exec sleep 3600' &); done; while [ $(wc -l < pids) -lt %d ]; do sleep 0.05; done; mv pids %s; wait`, half, 2*half, ready)
+	vars := driver.Env{fakeagent.EnvScenario: fakeagent.Scenario{Steps: []fakeagent.Step{{Do: "bash", Command: shell}, {Do: "hang"}}}.JSON()}
 	for _, kv := range e.vars {
 		k, v, _ := strings.Cut(kv, "=")
 		vars[k] = v
@@ -325,36 +329,67 @@ func BenchmarkKill(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	start := func(by driver.Containment) *rein.Run {
+		os.Remove(ready)
+		r, err := rein.Start(context.Background(), rein.Task{Prompt: "go", Agent: "claude", Dir: e.dir, Env: vars}, &rein.Options{
+			Store: s, Keeper: []string{self, "keeper"}, Containment: by,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for {
+			if _, err := os.Stat(ready); err == nil {
+				return r
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	finish := func(r *rein.Run) {
+		rep, err := r.Wait(context.Background())
+		if err != nil || len(rep.Survivors) > 0 {
+			b.Fatalf("%v, survivors %v", err, rep)
+		}
+	}
 	for _, by := range []driver.Containment{driver.ByCgroup, driver.ByKeeper} {
 		b.Run(string(by), func(b *testing.B) {
-			var took []float64
+			var took, bare []float64
 			for b.Loop() {
-				ready := make(chan struct{})
-				once := false
-				r, err := rein.Start(context.Background(), rein.Task{Prompt: "go", Agent: "claude", Dir: e.dir, Env: vars}, &rein.Options{
-					Store: s, Keeper: []string{self, "keeper"}, Containment: by,
-					Hooks: &rein.Hooks{Output: func(_ driver.Stream, p []byte) {
-						if !once && strings.Contains(string(p), "ready") {
-							once = true
-							close(ready)
+				for range pairs {
+					r := start(by)
+					begin := time.Now()
+					if err := r.Kill(context.Background()); err != nil {
+						b.Fatal(err)
+					}
+					took = append(took, ms(time.Since(begin)))
+					finish(r)
+
+					r = start(by)
+					text, err := os.ReadFile(ready)
+					if err != nil {
+						b.Fatal(err)
+					}
+					var pids []int
+					for _, f := range strings.Fields(string(text)) {
+						var pid int
+						fmt.Sscan(f, &pid)
+						pids = append(pids, pid)
+					}
+					begin = time.Now()
+					for _, pid := range pids {
+						syscall.Kill(pid, syscall.SIGKILL)
+					}
+					for _, pid := range pids {
+						for p, err := proctree.Read(pid); err == nil && !p.Dead(); p, err = proctree.Read(pid) {
+							time.Sleep(time.Millisecond)
 						}
-					}},
-				})
-				if err != nil {
-					b.Fatal(err)
-				}
-				<-ready
-				begin := time.Now()
-				if err := r.Kill(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-				took = append(took, ms(time.Since(begin)))
-				rep, err := r.Wait(context.Background())
-				if err != nil || len(rep.Survivors) > 0 {
-					b.Fatalf("%v, survivors %v", err, rep)
+					}
+					bare = append(bare, ms(time.Since(begin)))
+					r.Kill(context.Background())
+					finish(r)
 				}
 			}
 			b.ReportMetric(median(took), "kill-ms")
+			b.ReportMetric(median(bare), "kernel-ms")
 		})
 	}
 }
