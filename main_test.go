@@ -12,6 +12,7 @@ import (
 
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/hosttest/far"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/fakeagent"
@@ -21,6 +22,7 @@ import (
 // The test binary is the agent, the keeper and the supervisor that is killed.
 func TestMain(m *testing.M) {
 	fakeagent.Reexec()
+	far.Main()
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case "keeper":

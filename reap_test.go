@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,22 +112,42 @@ func busyAgent(count string) fakeagent.Scenario {
 // rein finishes the report, with what was spent and the boundary.
 func TestSupervisorKilled(t *testing.T) {
 	t.Parallel()
+	var took []time.Duration
 	for i := range killRounds {
-		killOnce(t, i)
+		took = append(took, killOnce(t, i))
 		if t.Failed() {
 			return
 		}
 	}
+	slices.Sort(took)
+	t.Logf("%d kills: all gone after %s in the middle, %s at most", len(took), took[len(took)/2], took[len(took)-1])
+	// The promise is 5 s. A machine that stands still for a moment may break it
+	// once and not be the fault of anybody; in the middle it holds.
+	if took[len(took)/2] > 5*time.Second {
+		t.Errorf("they lived for %s", took[len(took)/2])
+	}
 }
 
-func killOnce(t *testing.T, i int) {
+func killOnce(t *testing.T, i int) time.Duration {
+	t.Helper()
 	s := newStage(t)
 	git(t, s.dir, "init", "-q")
 	git(t, s.dir, "commit", "-q", "--allow-empty", "-m", "one")
 	count := filepath.Join(t.TempDir(), "count")
 	cmd, id := s.supervisor(busyAgent(count))
-	// A random moment of the run's first tenth of a second.
-	<-time.After(time.Duration(rand.Int64N(int64(100 * time.Millisecond))))
+	// A random moment: in one round of four while things are being started, in
+	// the others while the agent writes.
+	if i%4 == 0 {
+		<-time.After(time.Duration(rand.Int64N(int64(100 * time.Millisecond))))
+	} else {
+		lines := 1 + rand.Int64N(20_000)
+		for end := time.Now().Add(patience); noted(count) < lines; {
+			if time.Now().After(end) {
+				t.Fatalf("round %d: the agent wrote %d lines", i, noted(count))
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +177,16 @@ func killOnce(t *testing.T, i int) {
 	if again, err := rein.Reap(context.Background(), s.store, agent.Registry{}); err != nil || len(again) != 0 {
 		t.Errorf("round %d: reaped twice: %+v %v", i, again, err)
 	}
-	t.Logf("round %d: all gone after %s, %d bytes", i, gone.Round(time.Millisecond), rep.Transcript.Bytes)
+	return gone.Round(time.Millisecond)
+}
+
+// noted is how many lines the agent says that it has written.
+func noted(count string) int64 {
+	b, err := os.ReadFile(count)
+	if err != nil || len(b) < 8 {
+		return 0
+	}
+	return int64(binary.LittleEndian.Uint64(b))
 }
 
 // checkNumbered: the agent notes a number when the write of its line has
@@ -163,12 +194,7 @@ func killOnce(t *testing.T, i int) {
 // and in order.
 func checkNumbered(t *testing.T, transcript, count string) {
 	t.Helper()
-	var want int64
-	if b, err := os.ReadFile(count); err == nil && len(b) >= 8 {
-		for i := range 8 {
-			want |= int64(b[i]) << (8 * i)
-		}
-	}
+	want := noted(count)
 	b, err := os.ReadFile(transcript)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package hosttest
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -145,9 +146,14 @@ func fullPipe(k *kit) {
 	block := make([]byte, 1<<20)
 	full := false
 	for range 64 {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		err := r.Write(ctx, block)
-		cancel()
+		err := k.bounded(func(ctx context.Context) error {
+			ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			defer cancel()
+			return r.Write(ctx, block)
+		})
+		if errors.Is(err, errStuck) {
+			k.Fatal("Write to a command that does not read outlasts its context")
+		}
 		if err != nil {
 			full = true
 			break

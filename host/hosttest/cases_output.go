@@ -126,8 +126,7 @@ func bothStreams(k *kit) {
 	o := newSink()
 	a, b := newChecker(3), newChecker(4)
 	o.to = [2]io.Writer{a, b}
-	steps := append(child("hold", fmt.Sprintf("flood=%d,3", n), "wait"), fmt.Sprintf("eflood=%d,4", n))
-	r := k.startTo(k.spec(steps...), o, nil)
+	r := k.startTo(k.spec(fmt.Sprintf("both=%d", n)), o, nil)
 	k.wantExited(r.end(), 0)
 	a.check(k, "stdout", n)
 	b.check(k, "stderr", n)
@@ -183,7 +182,7 @@ func killWhileBlocked(k *kit) {
 	spec := k.spec(append(child("setsid", "ignore=term", "wait"), "flood=-1,1")...)
 	spec.Duplex = true
 	r := k.startTo(spec, o, nil)
-	o.await(k, k.h.patience(), "output", func() bool { return o.inside > 0 })
+	o.await(k, k.h.patience(), "output", func() bool { return o.inside.Load() > 0 })
 	r.write([]byte("x\n"))
 	r.signal(driver.Interrupt)
 	r.kill()
@@ -201,7 +200,7 @@ func slowReaderHoldsBack(k *kit) {
 	defer release()
 	spec := k.spec(fmt.Sprintf("flood=%d,1", bound), "err=through", "wait")
 	r := k.startTo(spec, o, nil)
-	o.await(k, k.h.patience(), "output", func() bool { return o.inside > 0 })
+	o.await(k, k.h.patience(), "output", func() bool { return o.inside.Load() > 0 })
 	// Whether it was held back shows in the end: a command that was not has
 	// written all, and then says so. It cannot be seen while Output blocks, so
 	// it is killed first.

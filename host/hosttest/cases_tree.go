@@ -3,6 +3,7 @@ package hosttest
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -15,10 +16,10 @@ import (
 // treeCases: killed means gone (law 3), also after a normal exit.
 func treeCases() []testCase {
 	return []testCase{
-		{"Tree/Kill", func(k *kit) { k.killTrees("") }},
+		{"Tree/Kill", func(k *kit) { k.killTrees("", k.shapes()...) }},
 		{"Tree/KillByWeakerMeans", killByWeakerMeans},
 		{"Tree/KillWhileForking", killWhileForking},
-		{"Tree/StubbornIsKilledWhenOwnerIsGone", stubbornLeftover},
+		{"Tree/LeftoversGrace", leftoversGrace},
 		{"Tree/Leftovers", leftovers},
 		{"Tree/HeldOutput", heldOutput},
 		{"Tree/HeldErrorOutput", heldErrorOutput},
@@ -60,8 +61,22 @@ func (k *kit) shapes() []shape {
 	return all
 }
 
-func (k *kit) killTrees(by driver.Containment) {
+// together is one command with all that by can hold, for the cases in which
+// ten commands would take too long.
+func (k *kit) together(by driver.Containment) shape {
+	all := shape{name: "all together by " + string(by), procs: 1}
 	for _, s := range k.shapes() {
+		if s.name == "large" || by == driver.ByMarker && s.escapes {
+			continue
+		}
+		all.steps = append(all.steps, s.steps...)
+		all.procs += s.procs - 1
+	}
+	return all
+}
+
+func (k *kit) killTrees(by driver.Containment, shapes ...shape) {
+	for _, s := range shapes {
 		spec := k.spec(slices.Concat(s.steps, []string{"out=up", "wait"})...)
 		spec.Containment = by
 		r := k.start(spec)
@@ -85,7 +100,7 @@ func killByWeakerMeans(k *kit) {
 		k.Skip("declared: no weaker means can be forced")
 	}
 	for _, by := range k.h.Weaker {
-		k.killTrees(by)
+		k.killTrees(by, k.together(by))
 	}
 }
 
@@ -147,6 +162,7 @@ func leftovers(k *kit) {
 
 func manyLeftovers(k *kit) {
 	spec := k.spec(fmt.Sprintf("forks=%d", sizes.tree/4), "exit=0")
+	spec.Drain = 50 * time.Millisecond // they hold the output
 	e, _ := k.run(spec)
 	k.none(spec.ID, "after a normal exit")
 	k.wantExited(e, 0)
@@ -189,25 +205,24 @@ func (k *kit) held(step string, s driver.Stream) {
 	}
 }
 
-// A member that ignores TERM costs the grace once, not for ever, and one that
-// obeys gets to say its last words.
-func stubbornLeftover(k *kit) {
-	steps := slices.Concat(
-		child("setsid,hold", "tail=1000"),
-		child("setsid", "ignore=term", "wait"),
-		[]string{"exit=0"},
-	)
-	spec := k.spec(steps...)
-	spec.Drain = 100 * time.Millisecond
-	spec.Grace = 3 * time.Second
+// A leftover that obeys TERM gets to say its last words; one that ignores it
+// costs the grace once, not for ever.
+func leftoversGrace(k *kit) {
+	spec := k.spec(slices.Concat(child("setsid,hold", "tail=1000"), []string{"exit=0"})...)
+	spec.Drain, spec.Grace = 100*time.Millisecond, 20*time.Second
 	o := newSink()
 	c := newChecker(2)
 	o.to[driver.Stdout] = c
-	r := k.startTo(spec, o, nil)
-	e := r.end()
+	e := k.startTo(spec, o, nil).end()
 	k.none(spec.ID, "after a normal exit")
 	k.wantExited(e, 0)
 	c.check(k, "the last words of a leftover", 1000)
+
+	spec = k.spec(slices.Concat(child("setsid", "ignore=term", "wait"), child("setsid", "stop"), []string{"exit=0"})...)
+	spec.Grace = 100 * time.Millisecond
+	e, _ = k.run(spec)
+	k.none(spec.ID, "after a normal exit")
+	k.wantExited(e, 0)
 	if len(e.Leftovers) != 2 {
 		k.Errorf("leftovers: %v, want two", e.Leftovers)
 	}
@@ -272,14 +287,10 @@ func lostIsNotExited(k *kit) {
 // the tree by itself.
 func lostEndsTheTree(k *kit) {
 	k.declared(k.h.NoCutSweep)
-	for _, s := range k.shapes() {
-		if s.name == "large" {
-			continue
-		}
+	for _, s := range []shape{shapes()[0], k.together("")} {
 		r := k.start(k.spec(slices.Concat(s.steps, []string{"out=up", "ignore=term", "flood=-1,1"})...))
 		r.says("up")
-		e := k.cut(r)
-		if e.Reason != driver.Lost {
+		if e := k.cut(r); e.Reason != driver.Lost {
 			k.Errorf("a cut link is %s, want lost", describe(e))
 		}
 		k.gone(r.spec.ID, "after the link was cut ("+s.name+")")
@@ -289,38 +300,62 @@ func lostEndsTheTree(k *kit) {
 	}
 }
 
+// Law 5: Rein dies, and its agents with it.
 func (k *kit) crash(keepers bool) {
 	k.declared(k.h.NoCrash)
 	if k.h.Crash == nil {
 		k.Fatal("Harness has no Crash, and NoCrash gives no reason")
 	}
-	for _, s := range k.shapes() {
-		if s.name == "large" {
-			continue
-		}
-		spec := k.spec(slices.Concat(s.steps, []string{"out=up", "ignore=term", "wait"})...)
-		reap := k.h.Crash(k, spec, keepers)
-		k.population(spec.ID, fmt.Sprintf("to be %d (%s)", s.procs, s.name), func(n int) bool { return n == s.procs })
-		unproven := reap()
-		if len(unproven) == 0 {
-			k.gone(spec.ID, "after the crash ("+s.name+")")
-			continue
-		}
-		if !keepers {
-			k.Errorf("%s: the keeper lived, and still %v are not proved", s.name, unproven)
-		}
-		k.population(spec.ID, "to be gone or named", func(int) bool {
-			left, err := k.h.procs(spec.ID)
-			if err != nil {
-				k.Fatal(err)
-			}
-			return !slices.ContainsFunc(left, func(p driver.Proc) bool {
-				return !slices.ContainsFunc(unproven, func(q driver.Proc) bool { return q.PID == p.PID })
-			})
-		})
-		k.Logf("%s: named, not proved: %v", s.name, unproven)
-		k.sweep(spec.ID)
+	k.crashed(shapes()[0], "", keepers)
+	for _, by := range append([]driver.Containment{""}, k.h.Weaker...) {
+		k.crashed(k.together(by), by, keepers)
 	}
+}
+
+func (k *kit) crashed(s shape, by driver.Containment, keepers bool) {
+	k.Helper()
+	steps, tail := []string{"out=up", "wait"}, 0
+	grace := 100 * time.Millisecond
+	if s.name == "plain" { // all obey, so that a long grace costs nothing
+		tail, grace = 200_000, 20*time.Second
+		steps = []string{"trap=term", "out=up", fmt.Sprintf("tail=%d", tail)}
+	}
+	spec := k.spec(slices.Concat(s.steps, steps)...)
+	spec.Containment, spec.Grace = by, grace
+	begin := k.h.Crash(k.TB, spec, keepers)
+	k.Cleanup(func() { k.sweep(spec.ID) })
+	k.population(spec.ID, fmt.Sprintf("to be %d (%s)", s.procs, s.name), func(n int) bool { return n == s.procs })
+	wreck := begin()
+	k.population(spec.ID, "to be gone after the crash, or named ("+s.name+")", func(int) bool {
+		left, err := k.h.procs(spec.ID)
+		if err != nil {
+			k.Fatal(err)
+		}
+		return !slices.ContainsFunc(left, func(p driver.Proc) bool {
+			return !slices.ContainsFunc(wreck.Unproven, func(q driver.Proc) bool { return q.PID == p.PID })
+		})
+	})
+	if len(wreck.Unproven) > 0 {
+		k.Logf("%s: named, not proved: %v", s.name, wreck.Unproven)
+	}
+	b, err := os.ReadFile(wreck.Stdout)
+	if err != nil {
+		k.Fatal(err)
+	}
+	out, ok := strings.CutPrefix(string(b), "up")
+	if !ok {
+		k.Errorf("%s: the file of a crashed command holds %q", s.name, short(b))
+	}
+	if keepers {
+		return
+	}
+	// The keeper lived: everything is proved, and the last words are kept.
+	if len(wreck.Unproven) > 0 {
+		k.Errorf("%s: the keeper lived, and still %v are not proved", s.name, wreck.Unproven)
+	}
+	c := newChecker(2)
+	c.Write([]byte(out))
+	c.check(k, "last words after a crash ("+s.name+")", int64(tail))
 }
 
 // sweep ends processes of ours that a host was allowed to leave.

@@ -46,9 +46,8 @@ type Harness struct {
 	Cut func(t testing.TB, d driver.Host)
 	// Crash starts spec from another process which uses the same host, and
 	// returns a function that ends that process with SIGKILL (with keepers,
-	// also its keeper), does what Rein does at its next start, and names what
-	// could not be proved to belong to the command.
-	Crash func(t testing.TB, spec *driver.Spec, keepers bool) (reap func() []driver.Proc)
+	// also its keeper), and does what Rein does at its next start.
+	Crash func(t testing.TB, spec *driver.Spec, keepers bool) (after func() Wreck)
 
 	NoCut      string // Cut is nil
 	NoCutSweep string // a cut link ends the leader only
@@ -63,6 +62,12 @@ type Harness struct {
 	// Patience bounds each wait for something that must happen; it is no time
 	// that anything is expected to take. 0: one minute.
 	Patience time.Duration
+}
+
+// Wreck is what was found after a crash.
+type Wreck struct {
+	Unproven []driver.Proc // may be of the command, and cannot be proved to be
+	Stdout   string        // the file that holds what the command wrote
 }
 
 // Run runs every case of the kit against the host of h, each on a fresh host.
@@ -133,7 +138,7 @@ func (k *kit) spec(steps ...string) *driver.Spec {
 		ID:    id,
 		Argv:  append([]string{k.h.Prog, word, id}, steps...),
 		Dir:   k.h.Dir,
-		Grace: 300 * time.Millisecond,
+		Grace: 100 * time.Millisecond,
 	}
 }
 
@@ -174,22 +179,38 @@ func (k *kit) startTo(spec *driver.Spec, o *sink, out driver.Output) *running {
 	return r
 }
 
+// bounded calls f and gives up on it when it takes longer than the patience,
+// whatever it thinks of its context. errStuck says so.
+func (k *kit) bounded(f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- f(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(k.h.patience() + k.h.patience()/4):
+		return errStuck
+	}
+}
+
+var errStuck = errors.New("the call hangs, and heeds no context")
+
 // cleanup ends what a failed case has left, and looks for breaches that no case
 // looks for.
 func (r *running) cleanup() {
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
 	if r.k.Failed() {
-		r.Kill(ctx)
+		_ = r.k.bounded(r.Kill)
 		if r.k.h.Procs == nil {
 			r.k.sweep(r.spec.ID)
 		}
 		return
 	}
-	killed := r.Kill(ctx)
-	e, err := r.Wait(ctx)
-	if err != nil {
+	killed := r.k.bounded(r.Kill)
+	var e driver.Exit
+	if err := r.k.bounded(func(ctx context.Context) (err error) { e, err = r.Wait(ctx); return err }); err != nil {
 		r.k.Errorf("Wait at the end of the case: %v", err)
+		return
 	}
 	if killed != nil && e.Reason != driver.Lost {
 		r.k.Errorf("Kill at the end of the case: %v", killed)
@@ -203,9 +224,8 @@ func (r *running) cleanup() {
 // end waits for the exit.
 func (r *running) end() driver.Exit {
 	r.k.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
-	e, err := r.Wait(ctx)
+	var e driver.Exit
+	err := r.k.bounded(func(ctx context.Context) (err error) { e, err = r.Wait(ctx); return err })
 	if err != nil {
 		r.k.Fatalf("Wait: no end after %v; stdout %q, stderr %q", r.k.h.patience(), short(r.out.text(driver.Stdout)), short(r.out.text(driver.Stderr)))
 	}
@@ -222,36 +242,28 @@ func (k *kit) run(spec *driver.Spec) (driver.Exit, *sink) {
 
 func (r *running) kill() {
 	r.k.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
-	if err := r.Kill(ctx); err != nil {
+	if err := r.k.bounded(r.Kill); err != nil {
 		r.k.Fatalf("Kill: %v", err)
 	}
 }
 
 func (r *running) signal(sig driver.Signal) {
 	r.k.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
-	if err := r.Signal(ctx, sig); err != nil {
+	if err := r.k.bounded(func(ctx context.Context) error { return r.Signal(ctx, sig) }); err != nil {
 		r.k.Fatalf("Signal(%s): %v", sig, err)
 	}
 }
 
 func (r *running) write(p []byte) {
 	r.k.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
-	if err := r.Write(ctx, p); err != nil {
+	if err := r.k.bounded(func(ctx context.Context) error { return r.Write(ctx, p) }); err != nil {
 		r.k.Fatalf("Write of %d bytes: %v", len(p), err)
 	}
 }
 
 func (r *running) closeStdin() {
 	r.k.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), r.k.h.patience())
-	defer cancel()
-	if err := r.CloseStdin(ctx); err != nil {
+	if err := r.k.bounded(r.CloseStdin); err != nil {
 		r.k.Fatalf("CloseStdin: %v", err)
 	}
 }
@@ -287,7 +299,7 @@ func (k *kit) gone(mark, after string) {
 func (k *kit) population(mark, what string, right func(n int) bool) {
 	k.Helper()
 	deadline := time.Now().Add(k.h.patience())
-	for {
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		procs, err := k.h.procs(mark)
 		if err != nil {
 			k.Fatal(err)
@@ -298,7 +310,7 @@ func (k *kit) population(mark, what string, right func(n int) bool) {
 		if time.Now().After(deadline) {
 			k.Fatalf("%d processes, want them %s: %v", len(procs), what, procs[:min(len(procs), 5)])
 		}
-		time.Sleep(2 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

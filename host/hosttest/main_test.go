@@ -1,3 +1,5 @@
+//go:build linux
+
 package hosttest
 
 import (
@@ -10,5 +12,8 @@ import (
 func TestMain(m *testing.M) {
 	Main()
 	far.Main()
+	if len(os.Args) > 1 && os.Args[1] == supervisorWord {
+		os.Exit(supervise())
+	}
 	os.Exit(m.Run())
 }

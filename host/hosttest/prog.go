@@ -44,6 +44,7 @@ func Main() {
 //	bytes                  write all 256 byte values, and what is not UTF-8
 //	flood=N,SEED           write N bytes of a pattern to stdout (N < 0: for ever)
 //	eflood=N,SEED          the same to stderr
+//	both=N                 write N bytes of pattern 3 to stdout and N of pattern 4 to stderr at the same time
 //	blocks=A,B,…           write blocks of these sizes, one write each, of the pattern with seed 1
 //	line=N                 write N bytes and a newline
 //	cat                    copy stdin to stdout until its end
@@ -179,6 +180,12 @@ func (p *program) step(name, arg string) error {
 		return flood(os.Stdout, arg)
 	case "eflood":
 		return flood(os.Stderr, arg)
+	case "both":
+		var wg sync.WaitGroup
+		wg.Go(func() { flood(os.Stdout, arg+",3") })
+		err := flood(os.Stderr, arg+",4")
+		wg.Wait()
+		return err
 	case "blocks":
 		src := &pattern{seed: 1}
 		for s := range strings.SplitSeq(arg, ",") {

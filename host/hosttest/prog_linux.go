@@ -13,10 +13,26 @@ import (
 // that they hold, do not exist there.
 func forks(n int) error {
 	const wide = 61
+	// Each tree writes a byte when it is complete.
+	var fd [2]int
+	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {
+		return err
+	}
+	defer unix.Close(fd[0])
+	defer unix.Close(fd[1])
 	for n > 0 {
 		kids := min(n-1, wide)
-		if errno := forkTree(kids); errno != 0 {
+		if errno := forkTree(kids, fd[1]); errno != 0 {
 			return errno
+		}
+		for {
+			_, err := unix.Read(fd[0], make([]byte, 1))
+			if err == nil {
+				break
+			}
+			if err != unix.EINTR {
+				return err
+			}
 		}
 		n -= kids + 1
 	}
@@ -25,16 +41,22 @@ func forks(n int) error {
 
 //go:norace
 //go:noinline
-func forkTree(kids int) syscall.Errno {
+func forkTree(kids, ready int) syscall.Errno {
 	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
 		return errno
 	}
+	parent := true
 	for range kids {
 		pid, _, errno = syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
 		if errno == 0 && pid == 0 {
+			parent = false
 			break
 		}
+	}
+	if parent {
+		var b byte
+		syscall.RawSyscall6(unix.SYS_WRITE, uintptr(ready), uintptr(unsafe.Pointer(&b)), 1, 0, 0, 0)
 	}
 	// Bounded, like every process of this program.
 	ts := unix.Timespec{Sec: int64(longest / 1e9)}

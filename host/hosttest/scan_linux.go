@@ -31,6 +31,10 @@ func scan(mark string) ([]driver.Proc, error) {
 		if err != nil {
 			continue
 		}
+		// Most are somebody else's, and told by one read.
+		if cmdline, err := os.ReadFile("/proc/" + e.Name() + "/cmdline"); err != nil || len(cmdline) > 0 && !bytes.Contains(cmdline, needle) {
+			continue
+		}
 		cmdline, f, name, ok := read(pid)
 		if !ok || !bytes.Contains(cmdline, needle) {
 			continue
@@ -42,9 +46,10 @@ func scan(mark string) ([]driver.Proc, error) {
 }
 
 // read returns the command line of a live process, and its stat from the state
-// on. Between its address space being replaced and filled, a process in execve
-// shows an empty command line; that moment is waited for, or a child that is
-// just being born would count as gone.
+// on. In the middle of execve a process shows an empty command line, and so it
+// does in exit, after its memory is gone and before anybody can wait for it.
+// Both moments are waited for: what is just being born is not gone, and who is
+// dying has no exit status yet.
 func read(pid int) (cmdline []byte, f []string, name string, ok bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	for range 1000 {
@@ -57,8 +62,13 @@ func read(pid int) (cmdline []byte, f []string, name string, ok bool) {
 			return nil, nil, "", false
 		}
 		f = strings.Fields(string(stat[end+1:]))
-		// Field 23 is the size of the address space: a kernel thread has none.
-		if len(f) < 21 || f[0] == "Z" || f[0] == "X" || f[20] == "0" {
+		// Field 20 counts the threads: while others than the first live, the
+		// state is that of the first alone, and the process has not ended.
+		if len(f) < 21 || (f[0] == "Z" || f[0] == "X") && (f[17] == "1" || f[17] == "0") {
+			return nil, nil, "", false
+		}
+		// Field 9 holds the flags; kernel threads (PF_KTHREAD) never have one.
+		if flags, _ := strconv.ParseUint(f[6], 10, 64); flags&0x200000 != 0 {
 			return nil, nil, "", false
 		}
 		if cmdline, err = os.ReadFile(dir + "/cmdline"); err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,8 +21,8 @@ type sink struct {
 	to      [2]io.Writer  // where the bytes go; nil: buf
 	buf     [2]bytes.Buffer
 	n       [2]int64
-	inside  int  // calls of Data at this moment
-	over    bool // Wait has returned
+	inside  atomic.Int32 // calls of Data at this moment; not behind mu, which would make them one
+	over    bool         // Wait has returned
 	faults  []string
 	gate    chan struct{} // not nil: Data blocks until it is closed
 	samples []driver.Sample
@@ -30,9 +31,10 @@ type sink struct {
 func newSink() *sink { return &sink{changed: make(chan struct{})} }
 
 func (o *sink) Data(s driver.Stream, p []byte) {
+	two := o.inside.Add(1) > 1
+	defer o.inside.Add(-1)
 	o.mu.Lock()
-	o.inside++
-	if o.inside > 1 {
+	if two {
 		o.fault("Data was called by two goroutines at a time")
 	}
 	gate := o.gate
@@ -52,7 +54,6 @@ func (o *sink) Data(s driver.Stream, p []byte) {
 		o.buf[s].Write(p)
 	}
 	o.n[s] += int64(len(p))
-	o.inside--
 	o.wake()
 }
 
@@ -72,7 +73,7 @@ func (o *sink) wake() {
 func (o *sink) finish() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.inside > 0 && !o.over {
+	if o.inside.Load() > 0 && !o.over {
 		o.fault("Wait returned during a call of Data")
 	}
 	o.over = true

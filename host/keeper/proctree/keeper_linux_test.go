@@ -237,6 +237,17 @@ func checkAllOver(t *testing.T, c keepConfig, res keepResult) {
 		t.Errorf("alive, found by the marker: %+v", p)
 		_ = Signal(p, syscall.SIGKILL)
 	}
+	// And in a third: nobody is in a session that a member led.
+	all, err := table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range live(all) {
+		if slices.ContainsFunc(res.Members, func(m Proc) bool { return m.PID == m.SID && m.SID == p.SID }) {
+			t.Errorf("alive, found by the session: %+v", p)
+			_ = Signal(p, syscall.SIGKILL)
+		}
+	}
 	if res.Signal != syscall.SIGKILL {
 		t.Errorf("the leader's exit status says signal %v, want %v", res.Signal, syscall.SIGKILL)
 	}
@@ -318,6 +329,9 @@ func TestKillWithoutSubreaper(t *testing.T) {
 		{"orphan with the marker", []string{"orphan setsid sleep"}, 2},
 		{"unmarked child of a marked orphan", []string{"orphan setsid parent bare+sleep"}, 3},
 		{"bomb", []string{"bomb"}, 2},
+		// Tied to the leader by nothing but descent: once a parent is dead, who
+		// was forked after the look could not be found any more.
+		{"bomb without environment in a session of its own", []string{"bare bomb"}, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -390,29 +404,39 @@ func TestKillNamesWhatItMayNot(t *testing.T) {
 	}
 }
 
-func TestStopSignalIsTakenByAll(t *testing.T) {
-	cmd, pids := start(t, 3, "parent", "sleep", "stopped")
+func TestSignalReachesTheStopped(t *testing.T) {
+	cmd, _ := start(t, 1, "stopped")
 	leader, err := Read(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := &Tree{Leader: leader}
-	poll(t, "the stopped child", func() bool {
-		members, err := tree.Members()
-		return err == nil && slices.ContainsFunc(members, func(p Proc) bool { return p.State == 'T' })
+	poll(t, "the child to stop", func() bool {
+		p, err := Read(leader.PID)
+		return err == nil && p.State == 'T'
 	})
-	n, err := tree.Signal(syscall.SIGTERM)
-	if err != nil || n != len(pids) {
+	if n, err := tree.Signal(syscall.SIGTERM); err != nil || n != 1 {
+		t.Errorf("Signal = %d, %v", n, err)
+	}
+	poll(t, "the stopped child to follow SIGTERM", func() bool { return over(leader) })
+}
+
+func TestSignalReachesAll(t *testing.T) {
+	cmd, pids := start(t, 4, "parent", "sleep", "setsid parent sleep")
+	leader, err := Read(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := &Tree{Leader: leader}
+	members, err := tree.Members()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := tree.Signal(syscall.SIGTERM); err != nil || n != len(pids) {
 		t.Errorf("Signal = %d, %v, want %d", n, err, len(pids))
 	}
-	poll(t, "all to follow SIGTERM, the stopped one too", func() bool {
-		members, err := tree.Members()
-		return err == nil && len(members) == 0
-	})
-	for _, pid := range pids {
-		if p, err := Read(pid); err == nil && !p.Dead() && p.PPID == cmd.Process.Pid {
-			t.Errorf("alive: %+v", p)
-		}
+	for _, p := range members {
+		poll(t, fmt.Sprintf("%+v to follow SIGTERM", p), func() bool { return over(p) })
 	}
 }
 
@@ -492,7 +516,7 @@ func TestReapBySession(t *testing.T) {
 
 // Both ways to look see the same, and the same as the kernel tells of us.
 func TestWalkAndTableAgree(t *testing.T) {
-	cmd, _ := start(t, 4, "parent", "sleep", "parent leaderless")
+	cmd, _ := start(t, 6, "parent", "sleep", "parent leaderless", "threaded sleep")
 	walked, settled, err := walk(cmd.Process.Pid, nil)
 	if err != nil || !settled {
 		t.Fatal(err, settled)
@@ -501,7 +525,7 @@ func TestWalkAndTableAgree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(pidsOf(walked), pidsOf(tabled)) || len(walked) != 3 {
+	if !slices.Equal(pidsOf(walked), pidsOf(tabled)) || len(walked) != 5 {
 		t.Errorf("walk = %v, walkTable = %v", pidsOf(walked), pidsOf(tabled))
 	}
 }
@@ -571,9 +595,12 @@ func TestNoDescriptorIsLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := tree.Kill(context.Background()); err != nil {
-		t.Fatal(err)
-	}
+	// The longest way through Kill: its context is over, and it watches.
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _ = tree.Kill(ctx)
+	var v vigil
+	_ = v.kill(Proc{PID: os.Getpid(), Start: 1}) // somebody else by now
 	if after := count(); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}

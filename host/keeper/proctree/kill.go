@@ -13,10 +13,9 @@ import (
 var ErrUnsettled = errors.New("processes of the tree still come and go")
 
 const (
-	reapWait   = 5 * time.Second
-	stopRounds = 16 // looks in a row that only stop; a bomb that outruns them is killed as it stands
-	minPause   = 500 * time.Microsecond
-	maxPause   = 10 * time.Millisecond
+	reapWait = 5 * time.Second
+	minPause = 500 * time.Microsecond
+	maxPause = 10 * time.Millisecond
 )
 
 // Kill ends every member and returns when two looks in a row, by two different
@@ -38,9 +37,13 @@ func (t *Tree) Kill(ctx context.Context) (survivors []Proc, err error) {
 	}
 	limit, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	// A bomb that outruns the stopping for half of the time is killed as it
+	// stands.
+	stopUntil := time.Now().Add(wait / 2)
 
 	k := killer{
 		tree:    t,
+		stopEnd: stopUntil,
 		guard:   t.guard(),
 		stopped: make(map[identity]bool),
 		killed:  make(map[identity]bool),
@@ -66,13 +69,15 @@ type identity struct {
 }
 
 type killer struct {
-	tree  *Tree
-	guard map[int]bool
+	tree    *Tree
+	guard   map[int]bool
+	stopEnd time.Time
 
 	stopped map[identity]bool // got SIGSTOP
 	killed  map[identity]bool // got SIGKILL, which nothing can take back
 	refused map[identity]bool // not ours to kill
-	alive   []Proc            // at the last look
+	alive   []Proc            // at the last look; members as long as they live
+	still   bool              // everybody was stopped then
 	vigil   vigil
 }
 
@@ -105,15 +110,14 @@ func (k *killer) run(limit context.Context) (settled bool, err error) {
 	// followed to its end. With a Root the lines lead there at any time, and it
 	// is needed only when somebody has forked faster than we killed.
 	stopFirst := k.tree.Root == 0
-	quiet, stops, pause := 0, 0, minPause
+	quiet, pause := 0, minPause
 	for {
 		begun := time.Now()
-		all, settled, err := k.tree.look(deep, k.guard)
+		all, settled, err := k.look(deep)
 		if err != nil {
 			return false, err
 		}
 		cost := time.Since(begun)
-		k.alive = k.remember(live(all))
 		if settled && !k.anyKillable() {
 			if quiet++; quiet >= 2 && deep {
 				return true, nil
@@ -124,12 +128,10 @@ func (k *killer) run(limit context.Context) (settled bool, err error) {
 		}
 		quiet, deep = 0, false
 
-		// Stop, and look again until nobody new turns up: then nobody can fork.
-		if stopFirst && stops < stopRounds && limit.Err() == nil && k.stop() > 0 {
-			stops++
+		if stopFirst && !k.stop(limit, cost) {
 			continue
 		}
-		stops = 0
+		k.still = false
 		if k.kill(stopFirst) > 0 {
 			stopFirst, pause = true, minPause // whoever turns up from now on is a storm
 		}
@@ -157,15 +159,23 @@ func (k *killer) watch(limit context.Context, d time.Duration) bool {
 		if left <= 0 {
 			break
 		}
-		timer := time.NewTimer(min(step, left))
-		select {
-		case <-timer.C:
-		case <-limit.Done():
-			timer.Stop()
+		if !wait(limit, min(step, left)) {
 			return false
 		}
 	}
 	return limit.Err() == nil
+}
+
+// wait returns after d, or false when limit ended.
+func wait(limit context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-limit.Done():
+		return false
+	}
 }
 
 // last is the look after the wait is over. Whoever is met now for the first
@@ -173,10 +183,10 @@ func (k *killer) watch(limit context.Context, d time.Duration) bool {
 func (k *killer) last() (settled bool, err error) {
 	for range 2 {
 		var all []Proc
-		if all, settled, err = k.tree.look(true, k.guard); err != nil {
+		if all, settled, err = k.look(true); err != nil {
 			return false, err
 		}
-		if k.alive = k.remember(live(all)); len(k.alive) == 0 {
+		if len(k.alive) == 0 {
 			break
 		}
 		k.kill(false)
@@ -186,25 +196,13 @@ func (k *killer) last() (settled bool, err error) {
 	return settled, nil
 }
 
-// remember adds those who were sent SIGKILL, still live, and were not seen: the
-// death of a parent can cut the only tie that they had to the tree, and being
-// out of sight is not being dead.
-func (k *killer) remember(alive []Proc) []Proc {
-	seen := make(map[identity]bool, len(alive))
-	for _, p := range alive {
-		seen[identity{p.PID, p.Start}] = true
+// look looks at the tree and keeps who is alive, for now and for the next look.
+func (k *killer) look(deep bool) (all []Proc, settled bool, err error) {
+	all, settled, err = k.tree.look(deep, k.guard, k.alive)
+	if err == nil {
+		k.alive = live(all)
 	}
-	for id := range k.killed {
-		if seen[id] {
-			continue
-		}
-		if p, err := Read(id.pid); err == nil && p.Start == id.start && !p.Dead() {
-			alive = append(alive, p)
-		} else {
-			delete(k.killed, id)
-		}
-	}
-	return alive
+	return all, settled, err
 }
 
 // anyKillable says whether somebody is alive who has not refused to be killed.
@@ -217,21 +215,35 @@ func (k *killer) anyKillable() bool {
 	return false
 }
 
-// stop sends SIGSTOP to those who have not had it, and returns how many there
-// were.
-func (k *killer) stop() (n int) {
-	if stopSignal == 0 {
-		return 0
+// stop sends SIGSTOP to those who have not had it. It returns true when there
+// is nothing more to be had from stopping: two looks in a row met nobody new,
+// and everybody stopped. One look is not enough, nor is the signal: whoever is
+// inside of fork(2) when it comes ends that first, and his child may turn up
+// behind the look that saw him.
+func (k *killer) stop(limit context.Context, cost time.Duration) bool {
+	if stopSignal == 0 || limit.Err() != nil || time.Now().After(k.stopEnd) {
+		return true
 	}
+	fresh, running := 0, 0
 	for _, p := range k.alive {
-		if id := (identity{p.PID, p.Start}); !k.stopped[id] && !k.killed[id] && !k.refused[id] && p.State != hiddenState {
+		id := identity{p.PID, p.Start}
+		switch {
+		case k.killed[id] || k.refused[id]:
+		case !k.stopped[id] && p.State != hiddenState:
 			k.stopped[id] = true
 			if Signal(p, stopSignal) == nil {
-				n++
+				fresh++
 			}
+		case p.State == 'R' || p.State == 'S':
+			running++ // the others are stopped, or in a wait that is no fork
 		}
 	}
-	return n
+	was := k.still
+	k.still = fresh == 0 && running == 0
+	if fresh == 0 && running > 0 {
+		wait(limit, min(max(cost, time.Millisecond), maxPause)) // to stop takes a turn on the processor
+	}
+	return was && k.still
 }
 
 // kill sends SIGKILL to those who have not had it, and returns how many got it.

@@ -67,6 +67,17 @@ func platformChild(args []string) bool {
 		child(args[1:])
 	case "orphan": // double fork: the child outlives this one, at once
 		startChild(args[1:]...)
+	case "threaded": // a parent whose child belongs to another thread than the first
+		started := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			startChild(args[1:]...)
+			close(started)
+			sleep()
+		}()
+		<-started
+		ready()
+		sleep()
 	case "named":
 		// The file belongs to the first thread, whichever writes it.
 		if err := os.WriteFile("/proc/self/comm", []byte(") S 1 (x\n y)"), 0); err != nil {
@@ -112,6 +123,7 @@ func platformChild(args []string) bool {
 	case "bomb": // every process forks twice, 8 generations: 510 descendants
 		ready()
 		rawBomb(8)
+		sleep()
 	case "pass": // pass N: N children one after the other, none of them waited for by name
 		n, _ := strconv.Atoi(args[1])
 		ready()
@@ -161,11 +173,16 @@ func rawPause() {
 //go:nosplit
 //go:norace
 func rawBomb(generations int) {
+	first := true
 	for forks := 0; forks < 2 && generations > 0; forks++ {
 		if rawFork() == 0 {
+			first = false
 			generations--
 			forks = -1 // a child forks twice itself
 		}
+	}
+	if first {
+		return // the runtime's signals would end its pause, and orphan the rest
 	}
 	rawPause()
 }

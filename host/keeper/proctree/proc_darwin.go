@@ -85,7 +85,7 @@ func walk(root int, skip map[int]bool) ([]Proc, bool, error) {
 	for pid, on := range skip {
 		guard[pid] = on
 	}
-	return (&Tree{Root: root}).closure(all, false, guard), true, nil
+	return (&Tree{Root: root}).closure(all, false, guard, nil), true, nil
 }
 
 func table() ([]Proc, error) {

@@ -177,7 +177,7 @@ func walkTable(root int, skip map[int]bool) ([]Proc, error) {
 	for pid, on := range skip {
 		guard[pid] = on
 	}
-	return (&Tree{Root: root}).closure(all, false, guard), nil
+	return (&Tree{Root: root}).closure(all, false, guard, nil), nil
 }
 
 // table returns all processes that can be seen.

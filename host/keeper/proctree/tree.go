@@ -43,7 +43,7 @@ type Tree struct {
 
 // Members returns the live members, parents before their children.
 func (t *Tree) Members() ([]Proc, error) {
-	procs, _, err := t.look(t.Root == 0, t.guard())
+	procs, _, err := t.look(t.Root == 0, t.guard(), nil)
 	return live(procs), err
 }
 
@@ -82,7 +82,7 @@ func (t *Tree) Signal(sig syscall.Signal) (n int, err error) {
 // waited for by another member, or by the caller when the caller is Root;
 // who was waited for by nobody (SIGCHLD ignored) is not in it.
 func (t *Tree) Sample() (rss int64, procs int, cpu float64, err error) {
-	all, _, err := t.look(false, t.guard())
+	all, _, err := t.look(false, t.guard(), nil)
 	for _, p := range all {
 		// A zombie's time counts until its parent takes it over by waiting.
 		cpu += p.CPU + p.Waited
@@ -109,7 +109,7 @@ func (t *Tree) Unproven() ([]Proc, error) {
 	}
 	guard := t.guard()
 	member := make(map[int]bool)
-	for _, p := range t.closure(all, true, guard) {
+	for _, p := range t.closure(all, true, guard, nil) {
 		member[p.PID] = true
 	}
 	var out []Proc
@@ -161,7 +161,7 @@ func (t *Tree) guard() map[int]bool {
 // of children, since those lists may skip somebody while his siblings end
 // (proc_pid_children(5)). settled is false when members came and went so fast
 // that nobody alive does not mean nobody there.
-func (t *Tree) look(deep bool, guard map[int]bool) (procs []Proc, settled bool, err error) {
+func (t *Tree) look(deep bool, guard map[int]bool, known []Proc) (procs []Proc, settled bool, err error) {
 	settled = true
 	have := make(map[int]bool)
 	add := func(more []Proc) {
@@ -188,6 +188,14 @@ func (t *Tree) look(deep bool, guard map[int]bool) (procs []Proc, settled bool, 
 				add([]Proc{p})
 			}
 		}
+		for _, k := range known {
+			if have[k.PID] {
+				continue
+			}
+			if p, err := Read(k.PID); err == nil && p.Start == k.Start {
+				add([]Proc{p})
+			}
+		}
 		return procs, settled, nil
 	}
 	if t.Root <= 0 && t.Leader.PID <= 0 && len(t.Sessions) == 0 && t.Marker == "" && t.Cgroup == nil && t.Job == nil {
@@ -197,7 +205,7 @@ func (t *Tree) look(deep bool, guard map[int]bool) (procs []Proc, settled bool, 
 	if err != nil {
 		return procs, false, err
 	}
-	add(t.closure(all, deep, guard))
+	add(t.closure(all, deep, guard, known))
 	return procs, settled, nil
 }
 
@@ -218,7 +226,7 @@ func (t *Tree) held() []int {
 // closure returns the processes of all that are members by themselves, and what
 // descends from them: a child that cleared its environment and made its own
 // session is as much a member as its parent.
-func (t *Tree) closure(all []Proc, deep bool, guard map[int]bool) []Proc {
+func (t *Tree) closure(all []Proc, deep bool, guard map[int]bool, known []Proc) []Proc {
 	kids := make(map[int][]int, len(all))
 	at := make(map[int]int, len(all))
 	for i, p := range all {
@@ -251,7 +259,7 @@ func (t *Tree) closure(all []Proc, deep bool, guard map[int]bool) []Proc {
 		add(i)
 		l := all[i]
 		for i, p := range all {
-			if l.SID == l.PID && p.SID == l.PID || l.PGID == l.PID && p.PGID == l.PID {
+			if p.SID == l.PID || p.PGID == l.PID {
 				add(i)
 			}
 		}
@@ -277,9 +285,19 @@ func (t *Tree) closure(all []Proc, deep bool, guard map[int]bool) []Proc {
 			}
 		}
 	}
-	for i := 0; i < len(out); i++ { // out grows below our feet: breadth first
-		expand(out[i])
+	next := 0
+	breadthFirst := func() {
+		for ; next < len(out); next++ { // out grows below our feet
+			expand(out[next])
+		}
 	}
+	breadthFirst()
+	for _, k := range known {
+		if i, ok := at[k.PID]; ok && all[i].Start == k.Start {
+			add(i)
+		}
+	}
+	breadthFirst()
 	return out
 }
 

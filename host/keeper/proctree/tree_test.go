@@ -199,10 +199,24 @@ func TestClosure(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, pidsOf(tt.tree.closure(all, false, tt.tree.guard()))); diff != "" {
+			if diff := cmp.Diff(tt.want, pidsOf(tt.tree.closure(all, false, tt.tree.guard(), nil))); diff != "" {
 				t.Errorf("members (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// Who was seen as a member stays one when his parents are gone.
+func TestClosureKnown(t *testing.T) {
+	all := []Proc{
+		{PID: 21, PPID: 1, Start: 7},
+		{PID: 22, PPID: 21, Start: 8}, // forked since
+		{PID: 30, PPID: 1, Start: 9},  // the number of a known one, given away
+	}
+	known := []Proc{{PID: 21, Start: 7}, {PID: 30, Start: 5}, {PID: 40, Start: 5}}
+	tree := &Tree{Leader: Proc{PID: 20, Start: 6}}
+	if diff := cmp.Diff([]int{21, 22}, pidsOf(tree.closure(all, false, tree.guard(), known))); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
 	}
 }
 
