@@ -109,6 +109,12 @@ func TestSlowConsumer(t *testing.T) {
 		if alive(leader) {
 			t.Error("Kill has returned and the leader is alive")
 		}
+		if at.spool { // all is over but the delivery
+			eventually(t, "the exit is written down", func() bool {
+				_, err := ReadExit(at.root + "/" + spec.ID)
+				return err == nil
+			})
+		}
 		close(gate)
 		e := wait(t, p)
 		got := out.String(driver.Stdout)

@@ -52,7 +52,6 @@ func environ(base []string, spec *driver.Spec) (env []string, mark string) {
 	for _, name := range spec.Unset {
 		if i, ok := at[name]; ok {
 			env[i] = ""
-			delete(at, name)
 		}
 	}
 	switch {
