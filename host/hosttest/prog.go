@@ -25,9 +25,16 @@ const longest = 3 * time.Minute
 // Main turns the calling test binary into the helper program when it was
 // started as such, and returns otherwise. Call it first in TestMain; where the
 // command runs the same binary then serves as Harness.Prog.
+//
+// In the caller it sets GORACE, unless it is set: with the race detector every
+// helper and keeper would else sleep for a second before it exits
+// (atexit_sleep_ms), which is the time of the whole kit many times over.
 func Main() {
 	if len(os.Args) > 1 && os.Args[1] == word {
 		os.Exit(Prog(os.Args[2:]))
+	}
+	if _, set := os.LookupEnv("GORACE"); !set {
+		os.Setenv("GORACE", "atexit_sleep_ms=0")
 	}
 }
 
