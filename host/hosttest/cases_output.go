@@ -240,17 +240,18 @@ func (k *kit) checkSpool(o spooled, n int64, seed uint64, stderr string) {
 		if fi.Mode() != 0o600 {
 			k.Errorf("%v is %v, want a plain file for its owner only", driver.Stream(s), fi.Mode())
 		}
-		b, err := os.ReadFile(file)
+		f, err := os.Open(file)
 		if err != nil {
 			k.Fatal(err)
 		}
-		if driver.Stream(s) == driver.Stderr {
-			if string(b) != stderr {
-				k.Errorf("stderr file holds %q, want %q", short(b), stderr)
-			}
+		defer f.Close()
+		if driver.Stream(s) == driver.Stdout {
+			io.Copy(c, f)
 			continue
 		}
-		c.Write(b)
+		if b, err := io.ReadAll(f); err != nil || string(b) != stderr {
+			k.Errorf("stderr file holds %q (%v), want %q", short(b), err, stderr)
+		}
 	}
 	c.check(k, "spool file", n)
 }
