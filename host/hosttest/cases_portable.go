@@ -65,9 +65,6 @@ func (k *kit) own(ctx context.Context, d driver.Host, o *host.Options, spec *dri
 		for _, f := range out.broken() {
 			k.Error(f)
 		}
-		if k.Failed() && k.h.Procs == nil {
-			k.sweep(spec.ID)
-		}
 	})
 	return &portable{k, p, out}
 }

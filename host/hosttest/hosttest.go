@@ -134,6 +134,12 @@ func (k *kit) declared(reason string) {
 // spec starts the helper program with steps. Its ID doubles as its mark.
 func (k *kit) spec(steps ...string) *driver.Spec {
 	id := "kit-" + strings.ToLower(rand.Text())
+	k.Cleanup(func() {
+		// What a failing host has left would outlive the test.
+		if k.Failed() && k.h.Procs == nil {
+			k.sweep(id)
+		}
+	})
 	return &driver.Spec{
 		ID:    id,
 		Argv:  append([]string{k.h.Prog, word, id}, steps...),
@@ -201,9 +207,6 @@ var errStuck = errors.New("the call hangs, and heeds no context")
 func (r *running) cleanup() {
 	if r.k.Failed() {
 		_ = r.k.bounded(r.Kill)
-		if r.k.h.Procs == nil {
-			r.k.sweep(r.spec.ID)
-		}
 		return
 	}
 	killed := r.k.bounded(r.Kill)
