@@ -415,7 +415,7 @@ func (c *runCmd) env(cfg *config.Config) (driver.Env, error) {
 		files = append([]string{cfg.EnvFile}, files...)
 	}
 	for _, name := range files {
-		b, err := os.ReadFile(name)
+		b, err := readAtMost(name, maxEnvFile)
 		if err != nil {
 			return nil, usage("--env-file: %s", err)
 		}
@@ -433,6 +433,24 @@ func (c *runCmd) env(cfg *config.Config) (driver.Env, error) {
 		env[k] = v
 	}
 	return env, nil
+}
+
+// maxEnvFile is more than the kernel takes in all variables together.
+const maxEnvFile = 4 << 20
+
+// readAtMost reads a file that may be a pipe or a device: <(…) is a usual thing
+// to write here, and /dev/zero has no end.
+func readAtMost(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = fmt.Errorf("%s: longer than %d MiB", name, limit>>20)
+	}
+	return b, err
 }
 
 // parseEnvFile reads NAME=VALUE lines: blank lines and those that begin with #
