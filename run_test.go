@@ -71,7 +71,10 @@ func TestRun(t *testing.T) {
 func TestNobodyIsLeft(t *testing.T) {
 	ways := []string{"child", "setsid", "double_fork", "env_i", "busy", "hold_stdout", "tool"}
 	for _, m := range means {
-		for _, way := range ways {
+		for i, way := range ways {
+			if !everyWay && m.name != "keeper" && i%3 != 0 {
+				continue // the fast loop tries every way with the keeper alone
+			}
 			if m.name == "in-process" && way == "env_i" {
 				// Without a subreaper a reparented process that dropped the marker
 				// and its session cannot be told from anybody else's. This is why

@@ -7,4 +7,5 @@ const (
 	killRounds    = 3 // SIGKILLs of the supervisor
 	shortChildren = 50
 	streamBytes   = 64 << 20
+	everyWay      = false // to hide, with every means of holding the tree
 )

@@ -7,4 +7,5 @@ const (
 	killRounds    = 100 // SIGKILLs of the supervisor
 	shortChildren = 2000
 	streamBytes   = 1 << 30
+	everyWay      = true // to hide, with every means of holding the tree
 )

@@ -126,7 +126,14 @@ func bothStreams(k *kit) {
 	o := newSink()
 	a, b := newChecker(3), newChecker(4)
 	o.to = [2]io.Writer{a, b}
+	open := o.block()
 	r := k.startTo(k.spec(fmt.Sprintf("both=%d", n)), o, nil)
+	// While one call is inside, a host that has a goroutine for each stream comes
+	// with the second. One that does not is given a moment to show it.
+	for end := time.Now().Add(500 * time.Millisecond); o.inside.Load() < 2 && time.Now().Before(end); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	open()
 	k.wantExited(r.end(), 0)
 	a.check(k, "stdout", n)
 	b.check(k, "stderr", n)
