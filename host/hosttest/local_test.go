@@ -208,3 +208,11 @@ func await(t testing.TB, what string, ok func() bool) {
 }
 
 func TestLocal(t *testing.T) { Run(t, localHarness(t)) }
+
+func resolved(t testing.TB, dir string) string {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && real
 
 package hosttest
 
@@ -275,12 +275,4 @@ func plainHarness(t testing.TB, fault string) Harness {
 		NoSpool:     "it has no spool",
 		NoName:      "the test binary is on no PATH",
 	}
-}
-
-func resolved(t testing.TB, dir string) string {
-	dir, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
