@@ -158,6 +158,7 @@ type process struct {
 	announced [2]int64  // in the spool
 	got       [2]int64  // received
 	given     [2]int64  // delivered to the Output
+	paces     [2]pace   // of the announcements; for deliver alone
 	acked     [2]int64  // of these, told to the keeper
 	sample    *driver.Sample
 	exit      *driver.Exit
@@ -336,7 +337,12 @@ func (p *process) deliver() {
 
 func (p *process) spooled(s driver.Stream) {
 	n := p.announced[s]
-	p.unlocked(func() { p.spoolOut.Spooled(s, n) })
+	p.unlocked(func() {
+		p.spoolOut.Spooled(s, n)
+		// The next announcement comes with the answer to this one. In a flood it
+		// is worth a moment: what comes meanwhile is announced together.
+		p.paces[s].moved(int(n - p.given[s]))
+	})
 	p.given[s] = n
 	p.box.poke()
 }

@@ -18,7 +18,7 @@ func holders(streams []*stream, who func(pid int) bool) []driver.Proc {
 		if s.pipe == nil || closed(s.ended) {
 			continue
 		}
-		if c, err := s.pipe.SyscallConn(); err == nil {
+		if c, err := s.pipe.f.SyscallConn(); err == nil {
 			_ = c.Control(func(fd uintptr) {
 				if l, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(int(fd))); err == nil {
 					pipes = append(pipes, l) // "pipe:[4711]"

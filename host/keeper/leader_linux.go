@@ -242,10 +242,12 @@ func newPipe(weRead, large bool) (ours, theirs *os.File, err error) {
 		// 64 KiB that a pipe has anyway will do.
 		_, _ = unix.FcntlInt(uintptr(our), unix.F_SETPIPE_SZ, 1<<20)
 	}
-	if err := syscall.SetNonblock(our, true); err != nil {
-		syscall.Close(our)
-		syscall.Close(their)
-		return nil, nil, os.NewSyscallError("fcntl", err)
+	if !weRead { // what we write is for the runtime's poller; what we read, see source
+		if err := syscall.SetNonblock(our, true); err != nil {
+			syscall.Close(our)
+			syscall.Close(their)
+			return nil, nil, os.NewSyscallError("fcntl", err)
+		}
 	}
 	return os.NewFile(uintptr(our), "pipe"), os.NewFile(uintptr(their), "pipe"), nil
 }

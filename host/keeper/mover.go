@@ -7,14 +7,15 @@ import (
 
 // mover takes bytes from a pipe.
 type mover struct {
-	pipe, file *os.File
-	splice     splicer
-	buf        []byte
+	pipe   *source
+	file   *os.File
+	splice splicer
+	buf    []byte
 }
 
 const moveBuf = 128 << 10
 
-func newMover(pipe, file *os.File) *mover {
+func newMover(pipe *source, file *os.File) *mover {
 	m := &mover{pipe: pipe, file: file}
 	m.splice.init(pipe, file)
 	return m
@@ -43,7 +44,7 @@ func (m *mover) read(room int) ([]byte, error) {
 	if m.buf == nil {
 		m.buf = make([]byte, moveBuf)
 	}
-	n, err := m.pipe.Read(m.buf[:min(room, len(m.buf))])
+	n, err := m.pipe.read(m.buf[:min(room, len(m.buf))])
 	if n > 0 {
 		return m.buf[:n], nil
 	}

@@ -310,7 +310,14 @@ func (c *command) pipes(l *launch, conn io.Writer) (*pipeEnds, error) {
 	c.in = newStdin(in, c.out)
 	for i, f := range []*os.File{out, errs} {
 		id := driver.Stream(i)
-		s := newStream(id, f, c.spool.file(id))
+		var pipe *source
+		if f != nil {
+			if pipe, err = newSource(f); err != nil {
+				return fail(err)
+			}
+			e.ours = append(e.ours, pipe.files()...)
+		}
+		s := newStream(id, pipe, c.spool.file(id))
 		s.out, s.failed = c.out, c.spoolFailed
 		c.outs[i] = s
 	}

@@ -6,6 +6,6 @@ import "os"
 
 type splicer struct{}
 
-func (*splicer) init(_, _ *os.File) {}
+func (*splicer) init(*source, *os.File) {}
 
 func (*splicer) move(int64, int) (int, error, bool) { return 0, nil, false }

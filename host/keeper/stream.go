@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"sync"
-	"time"
 
 	"github.com/rein-run/rein/host/driver"
 )
@@ -20,7 +19,7 @@ import (
 // acked <= sent <= kept <= acked + window, but for the spool while it drains.
 type stream struct {
 	id       driver.Stream
-	pipe     *os.File // nil: there is none (stderr merged), at its end from the start
+	pipe     *source  // nil: there is none (stderr merged), at its end from the start
 	file     *os.File // nil: no spool
 	announce bool     // the client reads the file itself
 	out      *outbox
@@ -38,7 +37,7 @@ type stream struct {
 	ended   chan struct{} // the pump has returned
 }
 
-func newStream(id driver.Stream, pipe, file *os.File) *stream {
+func newStream(id driver.Stream, pipe *source, file *os.File) *stream {
 	s := &stream{id: id, pipe: pipe, file: file, ended: make(chan struct{})}
 	s.room.L = &s.mu
 	return s
@@ -50,9 +49,9 @@ func (s *stream) pump() {
 	if s.pipe == nil {
 		return
 	}
-	defer s.pipe.Close()
+	defer s.pipe.close()
 	m := newMover(s.pipe, s.file)
-	var last time.Time
+	var pace pace
 	for {
 		room, discard := s.waitRoom()
 		if discard {
@@ -78,7 +77,7 @@ func (s *stream) pump() {
 			}
 			s.mu.Unlock()
 			s.out.poke()
-			last = breathe(n, last)
+			pace.moved(n)
 		}
 		var bad *spoolError
 		switch {
@@ -92,18 +91,6 @@ func (s *stream) pump() {
 			return // the end of the pipe, or stop
 		}
 	}
-}
-
-// breathe lets the pipe fill for a moment when it is emptied in small pieces
-// faster than they are worth: waking up for every write of a flood costs more,
-// on both ends of the pipe, than moving it. What came so far is on its way.
-func breathe(n int, last time.Time) time.Time {
-	now := time.Now()
-	if n < 4*chunk && now.Sub(last) < 200*time.Microsecond {
-		time.Sleep(500 * time.Microsecond)
-		return time.Now()
-	}
-	return now
 }
 
 // waitRoom blocks until bytes may be taken from the pipe, and says how many.
@@ -226,7 +213,7 @@ func (s *stream) progress() (kept int64, waits bool) {
 func (s *stream) stop() {
 	s.setDiscard() // it may be waiting for room
 	if s.pipe != nil {
-		_ = s.pipe.SetReadDeadline(time.Now())
+		s.pipe.interrupt()
 	}
 	<-s.ended
 }
