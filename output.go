@@ -37,6 +37,8 @@ type output struct {
 	size   [2]int64 // handled
 	lines  transcript.Lines
 	index  *transcript.IndexWriter
+	inode  os.FileInfo // of the spool's transcript, as it was opened
+	hole   bool        // the file was shorter once than what had been written
 	reader agent.Reader
 	lineNo int64
 
@@ -65,6 +67,9 @@ func (o *output) Spool(stdout, stderr string) {
 			continue
 		}
 		o.spooled[s] = f
+		if driver.Stream(s) == driver.Stdout {
+			o.inode, _ = f.Stat()
+		}
 	}
 }
 
@@ -72,6 +77,11 @@ func (o *output) Spool(stdout, stderr string) {
 func (o *output) Spooled(s driver.Stream, n int64) {
 	o.watch.Output(n - o.size[s])
 	f := o.spooled[s]
+	if f != nil && s == driver.Stdout {
+		if info, err := f.Stat(); err == nil && info.Size() < n {
+			o.hole = true
+		}
+	}
 	if f == nil {
 		o.size[s] = n
 		return
@@ -164,6 +174,24 @@ func (o *output) read(r agent.Reading) {
 	o.mu.Lock()
 	o.digest.read(r)
 	o.mu.Unlock()
+}
+
+// damaged says what somebody did to the transcript while the run went on; the
+// agent runs as the same user and can. The bytes that were read are what the
+// report speaks of, but they are no longer on the disk.
+func (o *output) damaged(path string) string {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && o.size[driver.Stdout] == 0:
+		return ""
+	case err != nil:
+		return "the transcript is gone: " + err.Error()
+	case o.inode != nil && !os.SameFile(o.inode, info):
+		return "the transcript was replaced"
+	case info.Size() != o.size[driver.Stdout] || o.hole:
+		return fmt.Sprintf("the transcript was changed: it has %d bytes, %d were written", info.Size(), o.size[driver.Stdout])
+	}
+	return ""
 }
 
 // finish handles what stands after the last newline and closes the files.

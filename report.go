@@ -115,6 +115,7 @@ const (
 	FoundTerminalMissing = "terminal_event_missing"
 	FoundSurvivors       = "survivors"
 	FoundBoundary        = "boundary"
+	FoundTranscript      = "transcript_damaged"
 
 	FoundDenied           = "permission_denied"
 	FoundModelDiffers     = "model_differs"
@@ -193,7 +194,7 @@ func (r *Report) ExitCode() int {
 	if r.End.Kind == NotStarted {
 		return ExitNotStarted
 	}
-	if r.Boundary.Checked && !r.Boundary.Clean {
+	if len(r.Boundary.Changes) > 0 {
 		return ExitBoundary
 	}
 	if len(r.Survivors) > 0 {
