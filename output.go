@@ -38,7 +38,6 @@ type output struct {
 	lines  transcript.Lines
 	index  *transcript.IndexWriter
 	inode  os.FileInfo // of the spool's transcript, as it was opened
-	hole   bool        // the file was shorter once than what had been written
 	reader agent.Reader
 	lineNo int64
 
@@ -77,11 +76,6 @@ func (o *output) Spool(stdout, stderr string) {
 func (o *output) Spooled(s driver.Stream, n int64) {
 	o.watch.Output(n - o.size[s])
 	f := o.spooled[s]
-	if f != nil && s == driver.Stdout {
-		if info, err := f.Stat(); err == nil && info.Size() < n {
-			o.hole = true
-		}
-	}
 	if f == nil {
 		o.size[s] = n
 		return
@@ -188,11 +182,20 @@ func (o *output) damaged(path string) string {
 		return "the transcript is gone: " + err.Error()
 	case o.inode != nil && !os.SameFile(o.inode, info):
 		return "the transcript was replaced"
-	case info.Size() != o.size[driver.Stdout] || o.hole:
+	case info.Size() != o.size[driver.Stdout]:
 		return fmt.Sprintf("the transcript was changed: it has %d bytes, %d were written", info.Size(), o.size[driver.Stdout])
+	case info.Size() > rehash:
+		return ""
+	}
+	if _, sum, err := transcript.Sum(path); err != nil || sum != o.sha256() {
+		return "the transcript was changed: it is not what was read of it"
 	}
 	return ""
 }
+
+// rehash is the size up to which a transcript is read again at the end: a
+// fraction of a second. A larger one is compared by its size and identity.
+const rehash = 64 << 20
 
 // finish handles what stands after the last newline and closes the files.
 func (o *output) finish() error {

@@ -120,7 +120,6 @@ const (
 	FoundDenied           = "permission_denied"
 	FoundModelDiffers     = "model_differs"
 	FoundLeftovers        = "leftovers"
-	FoundMovedByOthers    = "moved_by_others"
 	FoundLimitAfterResult = "limit_after_result"
 	FoundStdoutHeld       = "stdout_held"
 )
@@ -240,7 +239,7 @@ const (
 // Event is one line of `rein run --json`.
 type Event struct {
 	Schema  string         `json:"schema,omitempty"` // on the first line only
-	Type    string         `json:"type"`             // start, reading, report
+	Type    string         `json:"type"`             // reading, report
 	Offset  int64          `json:"offset,omitempty"` // of the line in the transcript
 	Reading *agent.Reading `json:"reading,omitempty"`
 	Report  *Report        `json:"report,omitempty"`
