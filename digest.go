@@ -24,6 +24,7 @@ type digest struct {
 	denied   []string
 	plain    []string // last lines that are not the agent's protocol
 	meter    meter.Meter
+	damage   string // what happened to the transcript, "" when nothing did
 }
 
 const (

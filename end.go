@@ -103,7 +103,10 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if len(exit.Survivors) > 0 {
 		add(FoundSurvivors, Error, "could not be ended: %s", procNames(exit.Survivors))
 	}
-	if b.Checked && !b.Clean {
+	if d.damage != "" {
+		add(FoundTranscript, Error, "%s", d.damage)
+	}
+	if len(b.Changes) > 0 {
 		var words []string
 		for _, c := range b.Changes {
 			words = append(words, strings.TrimSpace(c.What+" "+c.Ref))

@@ -37,6 +37,7 @@ type output struct {
 	size   [2]int64 // handled
 	lines  transcript.Lines
 	index  *transcript.IndexWriter
+	inode  os.FileInfo // of the spool's transcript, as it was opened
 	reader agent.Reader
 	lineNo int64
 
@@ -65,6 +66,9 @@ func (o *output) Spool(stdout, stderr string) {
 			continue
 		}
 		o.spooled[s] = f
+		if driver.Stream(s) == driver.Stdout {
+			o.inode, _ = f.Stat()
+		}
 	}
 }
 
@@ -165,6 +169,33 @@ func (o *output) read(r agent.Reading) {
 	o.digest.read(r)
 	o.mu.Unlock()
 }
+
+// damaged says what somebody did to the transcript while the run went on; the
+// agent runs as the same user and can. The bytes that were read are what the
+// report speaks of, but they are no longer on the disk.
+func (o *output) damaged(path string) string {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && o.size[driver.Stdout] == 0:
+		return ""
+	case err != nil:
+		return "the transcript is gone: " + err.Error()
+	case o.inode != nil && !os.SameFile(o.inode, info):
+		return "the transcript was replaced"
+	case info.Size() != o.size[driver.Stdout]:
+		return fmt.Sprintf("the transcript was changed: it has %d bytes, %d were written", info.Size(), o.size[driver.Stdout])
+	case info.Size() > rehash:
+		return ""
+	}
+	if _, sum, err := transcript.Sum(path); err != nil || sum != o.sha256() {
+		return "the transcript was changed: it is not what was read of it"
+	}
+	return ""
+}
+
+// rehash is the size up to which a transcript is read again at the end: a
+// fraction of a second. A larger one is compared by its size and identity.
+const rehash = 64 << 20
 
 // finish handles what stands after the last newline and closes the files.
 func (o *output) finish() error {

@@ -65,7 +65,10 @@ func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped 
 	exit, ended, unproven, err := collect(ctx, dir.Dir())
 	out.Ended, out.Unproven = ended, unproven
 	if err != nil {
+		// Something may be alive: the run stays unfinished, and the next reap
+		// comes back to it.
 		out.Err = err
+		return out
 	}
 
 	rep := &Report{
@@ -136,9 +139,23 @@ func collect(ctx context.Context, dir string) (exit driver.Exit, ended, unproven
 		// Died before anything was started, or the directory is damaged.
 		return exit, nil, nil, nil
 	}
-	exit.Containment = rec.Containment
-	ended, survivors, unproven, err := keeper.Reap(ctx, rec)
+	return sweep(ctx, rec, exit)
+}
+
+// sweep ends what a keeper left that is dead or does not answer. Containment is
+// set only when it is proved that nobody is left, or who.
+func sweep(ctx context.Context, rec *keeper.Record, exit driver.Exit) (_ driver.Exit, ended, unproven []driver.Proc, err error) {
+	exit.Containment = ""
+	bound, cancel := context.WithTimeout(ctx, keeperPatience)
+	defer cancel()
+	if err := rec.EndKeeper(bound); err != nil {
+		return exit, nil, nil, fmt.Errorf("ending the keeper: %w", err)
+	}
+	ended, survivors, unproven, err := keeper.Reap(bound, rec)
 	exit.Leftovers, exit.Survivors = ended, survivors
+	if err == nil {
+		exit.Containment = rec.Containment
+	}
 	return exit, ended, unproven, err
 }
 

@@ -115,11 +115,11 @@ const (
 	FoundTerminalMissing = "terminal_event_missing"
 	FoundSurvivors       = "survivors"
 	FoundBoundary        = "boundary"
+	FoundTranscript      = "transcript_damaged"
 
 	FoundDenied           = "permission_denied"
 	FoundModelDiffers     = "model_differs"
 	FoundLeftovers        = "leftovers"
-	FoundMovedByOthers    = "moved_by_others"
 	FoundLimitAfterResult = "limit_after_result"
 	FoundStdoutHeld       = "stdout_held"
 )
@@ -193,7 +193,7 @@ func (r *Report) ExitCode() int {
 	if r.End.Kind == NotStarted {
 		return ExitNotStarted
 	}
-	if r.Boundary.Checked && !r.Boundary.Clean {
+	if len(r.Boundary.Changes) > 0 {
 		return ExitBoundary
 	}
 	if len(r.Survivors) > 0 {
@@ -239,7 +239,7 @@ const (
 // Event is one line of `rein run --json`.
 type Event struct {
 	Schema  string         `json:"schema,omitempty"` // on the first line only
-	Type    string         `json:"type"`             // start, reading, report
+	Type    string         `json:"type"`             // reading, report
 	Offset  int64          `json:"offset,omitempty"` // of the line in the transcript
 	Reading *agent.Reading `json:"reading,omitempty"`
 	Report  *Report        `json:"report,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/disk"
 	"github.com/rein-run/rein/internal/git"
@@ -244,12 +246,7 @@ func (r *Run) supervise(ctx context.Context) {
 	case <-r.proc.Done():
 	case <-r.stopped:
 	case <-ctx.Done():
-		by := CancelContext
-		var named cancelCause
-		if errors.As(context.Cause(ctx), &named) {
-			by = string(named)
-		}
-		r.end(&stop{end: End{Kind: Cancelled, Detail: by}})
+		r.end(&stop{end: End{Kind: Cancelled, Detail: CancelledWho(context.Cause(ctx))}})
 	}
 
 	// Cleanup survives the owner's cancellation (law 12: and is bounded, by the
@@ -262,6 +259,15 @@ func (r *Run) supervise(ctx context.Context) {
 	}
 	exit, _ := r.proc.Wait(clean)
 	stopWatch()
+	if exit.Reason == driver.Lost && r.p.local {
+		// The keeper died or does not answer: on this machine what it kept can
+		// be ended without it.
+		if rec, err := keeper.ReadRecord(r.dir.Dir()); err == nil {
+			if exit, _, _, err = sweep(clean, rec, exit); err != nil {
+				exit.Detail += ": " + err.Error()
+			}
+		}
+	}
 	r.finish(clean, exit)
 }
 
@@ -273,6 +279,15 @@ func (c cancelCause) Error() string { return "cancelled by " + string(c) }
 // CancelledBy is a cause for context.WithCancelCause that stands in the report
 // as the one who cancelled: CancelInterrupt and its kin.
 func CancelledBy(who string) error { return cancelCause(who) }
+
+// CancelledWho is the inverse of CancelledBy; CancelContext for other causes.
+func CancelledWho(cause error) string {
+	var c cancelCause
+	if errors.As(cause, &c) {
+		return string(c)
+	}
+	return CancelContext
+}
 
 func stopFor(v watch.Verdict) *stop {
 	switch v.Kind {
@@ -344,6 +359,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256()},
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
 	}
+	d.damage = r.out.damaged(rep.Transcript.Path)
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
 	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)
@@ -379,7 +395,9 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	rep.SessionID = d.session
 	rep.Billing = "unknown"
 	rep.Usage = d.usage()
-	rep.Leftovers = nonNil(exit.Leftovers)
+	rep.Leftovers = nonNil(slices.DeleteFunc(slices.Clone(exit.Leftovers), func(p driver.Proc) bool {
+		return slices.ContainsFunc(exit.Survivors, func(s driver.Proc) bool { return s.PID == p.PID })
+	}))
 	rep.Survivors = nonNil(exit.Survivors)
 	rep.Findings = nonNil(findings(d, end, exit, s, caps, rep.Model, rep.Boundary))
 	for i := range rep.Findings {
@@ -413,7 +431,10 @@ func checkBoundary(ctx context.Context, run git.Runner, before boundary.Snapshot
 	}
 	_, changes, err := boundary.Check(ctx, run, before)
 	if err != nil && len(changes) == 0 {
-		return Boundary{Why: clip(err.Error(), maxEvidence)}
+		// It could be read before and cannot be read now. Whoever can take the
+		// means of checking away must not be called clean for it (law 8).
+		why := clip(err.Error(), maxEvidence)
+		return Boundary{Why: why, Changes: []Change{{What: "can no longer be checked", Ref: before.CommonDir, Before: before.Head.OID, After: why}}}
 	}
 	b := Boundary{Checked: true}
 	for _, c := range changes {

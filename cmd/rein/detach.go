@@ -13,8 +13,28 @@ import (
 )
 
 // detachVar tells a rein that was started by detach so, and is removed from
-// its environment before an agent could see it.
+// its environment before an agent could see it. Its arguments come through a
+// pipe: a prompt or an --env value must not stand in ps for as long as the run
+// lasts.
 const detachVar = "REIN_DETACHED"
+
+const (
+	newsFd = 3
+	argsFd = 4
+)
+
+func detached() bool { return os.Getenv(detachVar) != "" }
+
+// detachedArgs reads the command line that detach was given.
+func detachedArgs() []string {
+	f := os.NewFile(argsFd, "arguments")
+	defer f.Close()
+	var args []string
+	if err := json.NewDecoder(f).Decode(&args); err != nil {
+		return nil
+	}
+	return args
+}
 
 // news is what the background rein says over its pipe, once.
 type news struct {
@@ -37,18 +57,30 @@ func (c *runCmd) detach(a *app) error {
 		return err
 	}
 	defer pr.Close()
-	cmd := exec.Command(exe, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), detachVar+"=3")
-	cmd.ExtraFiles = []*os.File{pw}
+	args, argsIn, err := os.Pipe()
+	if err != nil {
+		pw.Close()
+		return err
+	}
+	defer argsIn.Close()
+	cmd := exec.Command(exe, "run")
+	cmd.Env = append(os.Environ(), detachVar+"=1")
+	cmd.ExtraFiles = []*os.File{pw, args}
 	if slices.Equal(c.Prompt, []string{"-"}) {
 		cmd.Stdin = a.stdin
 	}
 	detachProcess(cmd)
 	if err := cmd.Start(); err != nil {
 		pw.Close()
+		args.Close()
 		return err
 	}
 	pw.Close()
+	args.Close()
+	if err := json.NewEncoder(argsIn).Encode(os.Args[1:]); err != nil {
+		return err
+	}
+	argsIn.Close()
 	var n news
 	if err := json.NewDecoder(io.LimitReader(pr, 1<<20)).Decode(&n); err != nil {
 		_ = cmd.Wait()
@@ -59,7 +91,9 @@ func (c *runCmd) detach(a *app) error {
 		fmt.Fprintln(a.stderr, "rein: "+n.Error)
 		return exitCode(n.Code)
 	}
-	fmt.Fprintln(a.stdout, n.ID)
+	if _, err := fmt.Fprintln(a.stdout, n.ID); err != nil {
+		return fmt.Errorf("run %s works in the background, but stdout cannot be written: %w", n.ID, err)
+	}
 	if !c.Quiet {
 		fmt.Fprintf(a.stderr, "rein: working in the background: rein runs attach %[1]s, rein runs stop %[1]s\n", n.ID)
 	}
@@ -69,7 +103,7 @@ func (c *runCmd) detach(a *app) error {
 // runDetached is the background side.
 func (c *runCmd) runDetached(a *app) error {
 	os.Unsetenv(detachVar)
-	pipe := os.NewFile(3, "detach")
+	pipe := os.NewFile(newsFd, "detach")
 	defer pipe.Close()
 	var log strings.Builder
 	told := false

@@ -34,14 +34,21 @@ exit code is passed on; 128+N stands for a signal, 7 for not started, 8 for lost
 }
 
 // passthrough writes what the command writes to our own stdout and stderr.
-type passthrough struct{ out, err *os.File }
+type passthrough struct {
+	out, err *os.File
+	failed   error // of stdout
+}
 
-func (p passthrough) Data(s driver.Stream, b []byte) {
+func (p *passthrough) Data(s driver.Stream, b []byte) {
 	f := p.out
 	if s == driver.Stderr {
 		f = p.err
 	}
-	_, _ = f.Write(b) // a reader that went away does not end the command
+	// A reader that went away does not end the command, and a full disk is told
+	// when it is over.
+	if _, err := f.Write(b); err != nil && p.failed == nil && !errors.Is(err, syscall.EPIPE) {
+		p.failed = err
+	}
 }
 
 func (c *execCmd) Run(a *app) error {
@@ -66,9 +73,10 @@ func (c *execCmd) Run(a *app) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer cancel()
 	h := host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)
+	out := &passthrough{out: a.stdout, err: a.stderr}
 	p, err := h.Start(ctx, &driver.Spec{
 		Argv: argv, Dir: c.Dir, Env: env, Unset: c.Unset, MergeStderr: c.Merge, Grace: c.Grace, Input: a.stdin,
-	}, passthrough{a.stdout, a.stderr})
+	}, out)
 	if err != nil {
 		return startError{err}
 	}
@@ -82,6 +90,10 @@ func (c *execCmd) Run(a *app) error {
 	if len(exit.Survivors) > 0 {
 		fmt.Fprintf(a.stderr, "rein: could not be ended: %s\n", procs(exit.Survivors))
 		return exitCode(rein.ExitSurvivors)
+	}
+	if out.failed != nil {
+		fmt.Fprintf(a.stderr, "rein: output was lost: %s\n", oneLine(out.failed))
+		return exitCode(rein.ExitAborted)
 	}
 	switch {
 	case exit.Reason == driver.Lost:

@@ -14,6 +14,9 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/rein-run/rein"
+	"golang.org/x/term"
+
+	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/internal/redact"
@@ -45,7 +48,11 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(keeper.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
-	os.Exit(run(os.Args[1:], &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
+	args := os.Args[1:]
+	if detached() {
+		args = detachedArgs()
+	}
+	os.Exit(run(args, &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}))
 }
 
 func run(args []string, a *app) (code int) {
@@ -127,16 +134,43 @@ func oneLine(err error) string {
 	return strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
 }
 
+// clean is text of an agent for stdout: as it is for a program, without what
+// drives a terminal for a person.
+func (a *app) clean(s string) string {
+	if term.IsTerminal(int(a.stdout.Fd())) {
+		return tui.CleanText(s)
+	}
+	return s
+}
+
+// cleaner does the same for a stream.
+type cleaner struct{ w io.Writer }
+
+func (c cleaner) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(c.w, tui.CleanText(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
 // store opens the store that the command line or the configuration names.
 func (a *app) store() (*store.Store, error) {
 	if a.stateDir != "" {
-		return store.Open(a.stateDir)
+		return openStore(a.stateDir)
 	}
 	cfg, err := config.Load(".", os.Getenv, nil)
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return store.Open(cfg.StateDir)
+	return openStore(cfg.StateDir)
+}
+
+func openStore(dir string) (*store.Store, error) {
+	s, err := store.Open(dir)
+	if err != nil {
+		return nil, startError{fmt.Errorf("no place to keep runs: %w: name another with --state-dir", err)}
+	}
+	return s, nil
 }
 
 // redactor knows the secrets of this environment, which an agent that was

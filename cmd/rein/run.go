@@ -21,7 +21,6 @@ import (
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/driver"
-	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
 	"github.com/rein-run/rein/watch"
 )
@@ -78,7 +77,7 @@ credit, limit), 129/130/143 cancelled.`
 }
 
 func (c *runCmd) Run(a *app) error {
-	if os.Getenv(detachVar) != "" {
+	if detached() {
 		return c.runDetached(a)
 	}
 	if c.Detach && !c.DryRun {
@@ -145,6 +144,10 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		if c.Report != "" {
 			writeReportFile(c.Report, rein.NotStartedReport(task, err))
 		}
+		if code, ok := cancelledCode(ctx); ok {
+			fmt.Fprintf(a.stderr, "rein: %s before the agent started\n", context.Cause(ctx))
+			return exitCode(code)
+		}
 		return notStarted(err)
 	}
 	handle <- r
@@ -168,26 +171,38 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		}
 	}
 	if !c.JSON && !c.Raw && !c.Detach && rep.Answer != "" {
-		if _, err := fmt.Fprintln(a.stdout, strings.TrimRight(rep.Answer, "\n")); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, a.clean(strings.TrimRight(rep.Answer, "\n"))); err != nil {
 			viewErr = err
 		}
 	}
+	lost := false
 	if c.Report != "" {
 		if err := writeReportFile(c.Report, rep); err != nil {
 			fmt.Fprintf(a.stderr, "rein: --report: %s\n", oneLine(err))
-			if code := rep.ExitCode(); code == 0 {
-				return exitCode(rein.ExitAborted)
-			}
+			lost = true
 		}
 	}
 	screen.Report(rep, r.Dir())
 	if viewErr != nil && !errors.Is(viewErr, syscall.EPIPE) {
-		fmt.Fprintf(a.stderr, "rein: writing to stdout: %s\n", oneLine(viewErr))
+		fmt.Fprintf(a.stderr, "rein: writing to stdout: %s: rein runs answer %s has it\n", oneLine(viewErr), r.ID())
+		lost = true
+	}
+	if lost && rep.OK {
+		return exitCode(rein.ExitAborted) // what was asked for did not arrive
 	}
 	if code := rep.ExitCode(); code != 0 {
 		return exitCode(code)
 	}
 	return nil
+}
+
+// cancelledCode is the exit code when a signal came before the run had a handle.
+func cancelledCode(ctx context.Context) (int, bool) {
+	if ctx.Err() == nil {
+		return 0, false
+	}
+	rep := rein.Report{End: rein.End{Kind: rein.Cancelled, Detail: rein.CancelledWho(context.Cause(ctx))}}
+	return rep.ExitCode(), true
 }
 
 // forwardSignals turns the first signal into a graceful end and every later one
@@ -302,7 +317,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	if err := c.flags(cfg); err != nil {
 		return fail(usageError{err})
 	}
-	s, err := store.Open(cmp.Or(a.stateDir, cfg.StateDir))
+	s, err := openStore(cmp.Or(a.stateDir, cfg.StateDir))
 	if err != nil {
 		return fail(err)
 	}
@@ -485,7 +500,7 @@ func checkReportFile(name string) error {
 		if info.IsDir() {
 			return usage("--report: %s is a directory: name a file in it", name)
 		}
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := os.OpenFile(name, os.O_WRONLY|nonblock, 0) // a FIFO that nobody reads is refused, not waited for
 		if err != nil {
 			return usage("--report: %s", err)
 		}
@@ -508,7 +523,7 @@ func writeReportFile(name string, rep *rein.Report) error {
 	}
 	b = append(b, '\n')
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		f, err := os.OpenFile(name, os.O_WRONLY|nonblock, 0)
 		if err != nil {
 			return err
 		}

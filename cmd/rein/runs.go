@@ -15,6 +15,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
@@ -106,6 +108,10 @@ func (c *runsList) Run(a *app) error {
 		}
 		return nil
 	}
+	if len(rows) == 0 && len(c.Label) > 0 {
+		fmt.Fprintln(a.stderr, "rein: no run has this label")
+		return nil
+	}
 	if len(rows) == 0 {
 		fmt.Fprintln(a.stderr, `rein: no runs yet: rein run "what to do"`)
 		return nil
@@ -123,7 +129,7 @@ func (c *runsList) Run(a *app) error {
 			what = cmp.Or(l.Failure, string(l.End.Kind))
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.ID, l.StartedAt.Local().Format("Jan _2 15:04"), took.Round(time.Second),
-			l.Agent, tui.Fit(tui.Clean(what), 60), tilde(l.Dir))
+			l.Agent, tui.Fit(tui.Clean(what), 60), tui.Clean(tilde(l.Dir)))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -205,7 +211,7 @@ func (c *runsShow) Run(a *app) error {
 	fmt.Fprintf(a.stdout, "%s  %s %s  %s\n", rep.ID, rep.Agent, rep.AgentVersion, cmp.Or(rep.ModelUsed, rep.Model))
 	tui.Summary(a.stdout, rep, tilde(r.Dir()), false)
 	if rep.Answer != "" {
-		fmt.Fprintf(a.stdout, "\n%s\n", rep.Answer)
+		fmt.Fprintf(a.stdout, "\n%s\n", a.clean(rep.Answer))
 	}
 	return nil
 }
@@ -230,7 +236,11 @@ func (c *runsTail) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	return follow(a.stdout, s, r, path, from, c.Follow)
+	var w io.Writer = a.stdout
+	if c.Stderr && term.IsTerminal(int(a.stdout.Fd())) {
+		w = cleaner{w}
+	}
+	return follow(w, s, r, path, from, c.Follow)
 }
 
 // follow copies a file from an offset, and goes on while the run lives.
@@ -278,7 +288,7 @@ func (c *runsAnswer) Run(a *app) error {
 	if rep.Answer == "" {
 		return fmt.Errorf("%s gave no answer: %s", rep.ID, rep.Failure)
 	}
-	fmt.Fprintln(a.stdout, rep.Answer)
+	fmt.Fprintln(a.stdout, a.clean(rep.Answer))
 	return nil
 }
 

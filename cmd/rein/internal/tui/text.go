@@ -18,6 +18,19 @@ func Clean(s string) string {
 	}, s)
 }
 
+// CleanText is Clean for text of many lines.
+func CleanText(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return r
+		}
+		if unicode.IsControl(r) || bidi(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
 func bidi(r rune) bool {
 	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 || r == 0x200E || r == 0x200F
 }

@@ -218,13 +218,24 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 			fmt.Fprintf(w, "    %s %s: undo with %s\n", c.What, Clean(c.Ref), Clean(c.Restore))
 		}
 	}
+	var proofs []string
 	switch {
-	case !rep.Boundary.Checked && rep.Boundary.Why != "":
-		fmt.Fprintln(w, p.dim("  boundary not checked: "+Clean(rep.Boundary.Why)))
-	case rep.Boundary.Clean:
-		fmt.Fprintln(w, p.dim("  nothing was committed, no ref moved, no process is left ("+string(rep.Containment)+")"))
+	case rep.Boundary.Checked && rep.Boundary.Clean:
+		proofs = append(proofs, p.dim("nothing was committed, no ref moved"))
+	case !rep.Boundary.Checked && len(rep.Boundary.Changes) == 0:
+		proofs = append(proofs, p.yellow("commits and refs were not checked: "+Clean(rep.Boundary.Why)))
 	}
-	fmt.Fprintln(w, p.dim("  "+dir))
+	switch {
+	case len(rep.Survivors) > 0:
+	case rep.Containment == "" && rep.End.Kind != rein.NotStarted:
+		proofs = append(proofs, p.red("what is left running is not known"))
+	case rep.End.Kind != rein.NotStarted:
+		proofs = append(proofs, p.dim("no process is left ("+string(rep.Containment)+")"))
+	}
+	if len(proofs) > 0 {
+		fmt.Fprintln(w, "  "+strings.Join(proofs, p.dim(", ")))
+	}
+	fmt.Fprintln(w, p.dim("  "+Clean(dir)))
 }
 
 func counts(u rein.Usage) string {
