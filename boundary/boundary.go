@@ -80,9 +80,10 @@ func Take(ctx context.Context, run git.Runner, dir string) (Snapshot, error) {
 
 // Check takes a second snapshot and compares it with before. It knows more
 // words than Compare, because it can ask the repository: whether a branch that
-// moved has a new commit, was reset or was rewritten, and whether the
-// repository was replaced by another one. A repository that could be read before
-// and that git is now missing for, or does not trust any more, is ErrBlind.
+// moved has a new commit, was reset or was rewritten, whether an object that a
+// restore command needs is still there, and whether the repository was replaced
+// by another one. A repository that could be read before and that git is now
+// missing for, or does not trust any more, is ErrBlind.
 func Check(ctx context.Context, run git.Runner, before Snapshot) (Snapshot, []Change, error) {
 	after, err := Take(ctx, run, before.Dir)
 	if err != nil {
@@ -92,55 +93,36 @@ func Check(ctx context.Context, run git.Runner, before Snapshot) (Snapshot, []Ch
 		// The run took the means of checking away: that is no clean result.
 		return after, nil, fmt.Errorf("boundary: %s: %w: %s", before.Dir, ErrBlind, after.Why)
 	}
+	if main, ok := cutOff(ctx, run, before, after); ok {
+		changes, err := checkCutOff(ctx, run, before, main)
+		return after, changes, err
+	}
+	changes, err := check(ctx, run, before, after)
+	return after, changes, err
+}
+
+func check(ctx context.Context, run git.Runner, before, after Snapshot) ([]Change, error) {
 	changes := Compare(before, after)
 	if len(changes) == 0 || !before.Checked || !after.Checked {
-		return after, changes, nil
+		return changes, nil
 	}
-	if oid := before.anchor(); oid != "" {
-		there, err := git.Has(ctx, run, before.Dir, oid)
-		if err != nil {
-			return after, changes, fmt.Errorf("boundary: %w", err)
-		}
-		if !there {
-			return after, []Change{replaced(before, after)}, nil
-		}
+	ask := asker{ctx: ctx, run: run, dir: before.Dir, known: map[string]bool{}}
+	same, err := ask.same(&before)
+	if err != nil {
+		return changes, fmt.Errorf("boundary: %w", err)
 	}
-	asked := 0
+	if !same {
+		return []Change{replaced(before, after)}, nil
+	}
 	for i := range changes {
 		c := &changes[i]
-		// A bound for a run that moved a thousand branches: the rest keep the
-		// plain word.
-		if c.What != moved || asked == 64 {
-			continue
+		switch c.What {
+		case moved:
+			ask.way(c)
+		case removed:
+			ask.removed(c, &after)
 		}
-		asked++
-		c.What = way(ctx, run, before.Dir, c.Before, c.After)
+		ask.lost(c, &before, &after)
 	}
-	return after, changes, nil
-}
-
-// way says how a branch came from old to new.
-func way(ctx context.Context, run git.Runner, dir, old, new string) string {
-	if ok, err := git.Ancestor(ctx, run, dir, old, new); err != nil {
-		return moved
-	} else if ok {
-		return Committed
-	}
-	if ok, err := git.Ancestor(ctx, run, dir, new, old); err == nil && ok {
-		return Reset
-	}
-	return Rewritten
-}
-
-// anchor is an object that a repository which is still the same one has.
-func (s *Snapshot) anchor() string {
-	if s.Head.OID != "" {
-		return s.Head.OID
-	}
-	for _, r := range s.Refs {
-		if r.OID != "" {
-			return r.OID
-		}
-	}
-	return ""
+	return changes, nil
 }

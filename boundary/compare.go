@@ -19,7 +19,8 @@ type Change struct {
 	After  string `json:"after"`
 	// Restore is the command that undoes it, for a POSIX shell where the
 	// repository is; "" when there is none. It touches references only, never a
-	// file of the working tree, and fails where the reference has moved since.
+	// file of the working tree but its .git, and fails where the reference has
+	// moved since.
 	Restore string `json:"restore,omitempty"`
 }
 
@@ -34,8 +35,15 @@ const (
 	Deleted   = "repository deleted"
 	Replaced  = "repository replaced"
 	Created   = "repository created"
+	// A linked working tree is cut off from its repository, which is intact.
+	GitFileRemoved = "worktree's .git file removed"
 
-	moved = "branch moved" // Compare cannot tell how; Check can
+	// Lost ends a word of What where the object that was named before is gone
+	// from the repository, so that nothing brings it back.
+	Lost = "; the old object is gone"
+
+	removed = "worktree removed"
+	moved   = "branch moved" // Compare cannot tell how; Check can
 )
 
 const stashRef = "refs/stash"
@@ -199,7 +207,7 @@ func (p *pair) worktrees() {
 			if b.Head.Detached() {
 				add = []string{"worktree", "add", "--force", "--detach", b.Path, b.Head.OID}
 			}
-			p.add("worktree removed", b.Path, cmp.Or(b.Head.Ref, b.Head.OID), "", p.git(add...))
+			p.add(removed, b.Path, cmp.Or(b.Head.Ref, b.Head.OID), "", p.git(add...))
 		case b.Path != p.before.Top && !b.Bare && !a.Bare:
 			p.head("HEAD of "+b.Path, b.Path, b.Head, a.Head)
 		}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -114,6 +115,73 @@ func TestFind(t *testing.T) {
 	}
 	if got, err := CommonDir(ctx, Local, wt); err != nil || got != dotgit {
 		t.Errorf("common directory %q, %v", got, err)
+	}
+}
+
+// rev-parse and an old worktree list write paths as they are, between newlines.
+func TestNewlinesInPaths(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("names cannot have a newline")
+	}
+	ctx := t.Context()
+	base := filepath.Dir(repository(t))
+	dir := filepath.Join(base, "a\n\nHEADING b\n", "top\n")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	git(t, dir, "init", "-q", "-b", "main")
+	git(t, dir, "commit", "-q", "--allow-empty", "-m", "one")
+	wt := filepath.Join(base, "wt\n\nx\n")
+	git(t, dir, "worktree", "add", "-q", "-b", "x", wt)
+	bare := filepath.Join(base, "bare\n")
+	git(t, dir, "clone", "-q", "--bare", dir, bare)
+
+	dotgit := filepath.Join(dir, ".git")
+	for at, want := range map[string]Repo{
+		dir:  {dotgit, dotgit, dir, false},
+		bare: {bare, bare, "", true},
+	} {
+		if got, err := Find(ctx, Local, at); err != nil || *got != want {
+			t.Errorf("%q: got %+v, %v", at, got, err)
+		}
+	}
+	if got, err := Find(ctx, Local, wt); err != nil || got.CommonDir != dotgit || got.Top != wt || !got.Linked() {
+		t.Errorf("linked: got %+v, %v", got, err)
+	}
+	oid := git(t, dir, "rev-parse", "HEAD")
+	want := []Worktree{{Path: dir, Head: Head{"refs/heads/main", oid}}, {Path: wt, Head: Head{"refs/heads/x", oid}}}
+	for name, run := range map[string]Runner{"new": Local, "before 2.36": beforeZ} {
+		if got, err := Worktrees(ctx, run, dir); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: got %#v, %v\nwant %#v", name, got, err, want)
+		}
+	}
+	var seen string
+	write(t, filepath.Join(dir, "new\n"), "")
+	if _, err := Fingerprint(ctx, Local, dir, func(_ context.Context, top string, names []string) []string {
+		seen = top + "/" + strings.Join(names, "/")
+		return nil
+	}); err != nil || seen != dir+"/new\n" {
+		t.Errorf("fingerprint looked at %q, %v", seen, err)
+	}
+}
+
+// beforeZ is a git that has no worktree list -z.
+func beforeZ(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	if slices.Contains(args, "-z") && slices.Contains(args, "worktree") {
+		return nil, &ExitError{Code: 129, Stderr: "error: unknown switch `z'"}
+	}
+	return Local(ctx, dir, args...)
+}
+
+// The end of every run waits for these processes.
+func TestFindStartsTwoProcesses(t *testing.T) {
+	dir, n := repository(t), 0
+	run := Runner(func(ctx context.Context, dir string, args ...string) ([]byte, error) {
+		n++
+		return Local(ctx, dir, args...)
+	})
+	if _, err := Find(t.Context(), run, dir); err != nil || n != 2 {
+		t.Errorf("%d processes, %v", n, err)
 	}
 }
 
@@ -232,13 +300,7 @@ func TestWorktrees(t *testing.T) {
 		{Path: at("d"), Head: Head{"", oid}},
 		{Path: at("gone"), Head: Head{"refs/heads/gone", oid}, Gone: true},
 	}
-	old := Runner(func(ctx context.Context, dir string, args ...string) ([]byte, error) {
-		if slices.Contains(args, "-z") { // git before 2.36
-			return nil, &ExitError{Code: 129, Stderr: "error: unknown switch `z'"}
-		}
-		return Local(ctx, dir, args...)
-	})
-	for name, run := range map[string]Runner{"new": Local, "before 2.36": old} {
+	for name, run := range map[string]Runner{"new": Local, "before 2.36": beforeZ} {
 		got, err := Worktrees(ctx, run, dir)
 		slices.SortFunc(got[min(1, len(got)):], func(a, b Worktree) int { return strings.Compare(a.Path, b.Path) })
 		if err != nil || !slices.Equal(got, want) {

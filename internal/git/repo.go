@@ -22,24 +22,38 @@ func (r *Repo) Linked() bool { return r.CommonDir != r.GitDir }
 // Find says which repository dir belongs to. Errors match ErrNoGit, ErrNoRepo
 // and ErrUntrusted.
 func Find(ctx context.Context, run Runner, dir string) (*Repo, error) {
-	out, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute",
-		"--git-common-dir", "--git-dir", "--is-bare-repository", "--is-inside-work-tree")
+	what := []string{"--git-common-dir", "--git-dir", "--is-bare-repository", "--is-inside-work-tree"}
+	out, err := run.git(ctx, dir, append([]string{"rev-parse", "--path-format=absolute"}, what...)...)
 	if err != nil {
 		return nil, err
 	}
 	l := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
-	if len(l) != 4 {
-		return nil, fmt.Errorf("git rev-parse in %s: cannot be understood: %d lines instead of 4", dir, len(l))
+	if len(l) != len(what) {
+		// A path with a newline in it: rev-parse has no -z, so each value is
+		// asked for alone. Every newline adds a line, so that the count tells.
+		l = nil
+		for _, w := range what {
+			v, err := run.value(ctx, dir, w)
+			if err != nil {
+				return nil, err
+			}
+			l = append(l, v)
+		}
 	}
 	r := &Repo{CommonDir: l[0], GitDir: l[1], Bare: l[2] == "true"}
 	if l[3] == "true" {
-		out, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute", "--show-toplevel")
-		if err != nil {
+		if r.Top, err = run.value(ctx, dir, "--show-toplevel"); err != nil {
 			return nil, err
 		}
-		r.Top = strings.TrimSuffix(string(out), "\n")
 	}
 	return r, nil
+}
+
+// value asks rev-parse for one thing. Only the newline that git adds is cut
+// off: others belong to the path.
+func (run Runner) value(ctx context.Context, dir, what string) (string, error) {
+	out, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute", what)
+	return strings.TrimSuffix(string(out), "\n"), err
 }
 
 // CommonDir is the absolute path of the directory that all worktrees of dir's
@@ -139,31 +153,41 @@ func Worktrees(ctx context.Context, run Runner, dir string) ([]Worktree, error) 
 	if err != nil {
 		return nil, err
 	}
+	return worktrees(string(out), sep), nil
+}
+
+// worktrees reads the list. What follows the path up to HEAD or bare belongs to
+// the path: without -z its newlines come as they are.
+func worktrees(out, sep string) []Worktree {
 	var all []Worktree
-	for record := range strings.SplitSeq(string(out), sep+sep) {
-		var w Worktree
-		for line := range strings.SplitSeq(record, sep) {
-			key, value, _ := strings.Cut(line, " ")
-			switch key {
-			case "worktree":
-				w.Path = value
-			case "HEAD":
-				if strings.Trim(value, "0") != "" { // zeros: unborn
-					w.Head.OID = value
-				}
-			case "branch":
-				w.Head.Ref = value
-			case "bare":
-				w.Bare = true
-			case "prunable":
-				w.Gone = true
+	var w *Worktree // the record that is read
+	path := false
+	for line := range strings.SplitSeq(out, sep) {
+		key, value, _ := strings.Cut(line, " ")
+		switch {
+		case w == nil:
+			if key == "worktree" {
+				all = append(all, Worktree{Path: value})
+				w, path = &all[len(all)-1], true
 			}
-		}
-		if w.Path != "" {
-			all = append(all, w)
+		case key == "HEAD":
+			path = false
+			if strings.Trim(value, "0") != "" { // zeros: unborn
+				w.Head.OID = value
+			}
+		case line == "bare":
+			w.Bare, path = true, false
+		case path:
+			w.Path += sep + line
+		case line == "":
+			w = nil
+		case key == "branch":
+			w.Head.Ref = value
+		case key == "prunable":
+			w.Gone = true
 		}
 	}
-	return all, nil
+	return all
 }
 
 // Ancestor says whether the commit old is new or one of its ancestors. Commits

@@ -51,11 +51,11 @@ func Fingerprint(ctx context.Context, run Runner, dir string, lstat Lstat) (stri
 	sum := sha256.New()
 	sum.Write(out)
 	if names := changed(string(out)); lstat != nil && len(names) > 0 {
-		top, err := run.git(ctx, dir, "rev-parse", "--path-format=absolute", "--show-toplevel")
+		top, err := run.value(ctx, dir, "--show-toplevel")
 		if err != nil {
 			return "", err
 		}
-		for _, s := range lstat(ctx, strings.TrimSuffix(string(top), "\n"), names[:min(len(names), maxStats)]) {
+		for _, s := range lstat(ctx, top, names[:min(len(names), maxStats)]) {
 			sum.Write([]byte(s))
 			sum.Write([]byte{0})
 		}
