@@ -28,10 +28,14 @@
 //
 // A project's file comes with a clone: somebody else wrote it. It may choose
 // among what the user has, and may not name a program, an argument or a file,
-// lift the mode to autonomous where it is something else, or switch a limit off.
+// or lift the mode to autonomous where it is something else. A clock or a limit
+// of a project is at most what the user's file says. Where that is silent, a
+// clock is at most 2 h and grace at most 30 s; a limit, which by default is
+// none, is whatever the project says. A project says none only where the user does.
 package config
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -101,7 +105,7 @@ func (c *Config) Origin(key string) Origin { return c.origins[key] }
 // Clocks are the clocks that were settled; zero fields are for
 // watch.Clocks.With. A clock that is longer than a total time of a stronger
 // source is cut down to it: `--total 2m` must not be refused because the user's
-// file says `idle: 5m`. Validate the result: clocks of equal strength can
+// file says `idle: 5m`. Call Validate too: clocks of equal strength can
 // contradict each other.
 func (c *Config) Clocks() watch.Clocks {
 	out := c.clocks
@@ -115,6 +119,23 @@ func (c *Config) Clocks() watch.Clocks {
 		}
 	}
 	return out
+}
+
+// Validate refuses clocks that contradict each other, as watch.Clocks.Validate
+// does, and says where the clock was settled. Call it when the last value is
+// set. The error is an *Error that wraps a *watch.ClockError.
+func (c *Config) Validate() error {
+	err := c.Clocks().Validate()
+	bad, ok := errors.AsType[*watch.ClockError](err)
+	if !ok {
+		return err
+	}
+	// Package watch speaks of flags; here they may be keys of a file.
+	why := strings.ReplaceAll(bad.Why, "--", "")
+	return &Error{
+		Origin: c.Origin(bad.Clock), Key: bad.Clock, Err: bad,
+		Msg: fmt.Sprintf("%s %s: %s (total: %s)", bad.Clock, watch.Format(bad.Value), why, c.Origin(watch.Total)),
+	}
 }
 
 // ModelFor is the model for an agent and where it was settled. What is said of

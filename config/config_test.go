@@ -259,6 +259,11 @@ func TestErrors(t *testing.T) {
 		{"unknown key of an agent", "agents:\n  claude:\n    modell: x", `3:5: unknown key "agents.claude.modell": did you mean "model"?`},
 		{"twice", "model: a\nmodel: b", `2:1: "model" is there twice`},
 		{"no unit", "total: 90", `1:1: total: "90" is not a time: write 90s`},
+		{"too long", "total: 9999999h", `1:1: total: "9999999h" is too long`},
+		{"too long in parts", "idle: 2562047h48m", `1:1: idle: "2562047h48m" is too long`},
+		{"too long and negative", "total: -9999999h", `1:1: total: "-9999999h" is not a time to wait`},
+		{"too long for a number", "total: 99999999999999999999s", `is too long`},
+		{"no time", "total: 99999999999999999999d", `is not a time: write 90s`},
 		{"zero", "total: 0s", `1:1: total: "0s" is not a time to wait: write none`},
 		{"negative", "idle: -5s", `1:1: idle: "-5s" is not a time to wait`},
 		{"size", "max_memory: 2G", `1:1: max_memory: "2G" is not a size: units are`},
@@ -474,7 +479,7 @@ func TestPageIsWhole(t *testing.T) {
 // project's file never sets what it may not.
 func FuzzFile(f *testing.F) {
 	for _, s := range []string{
-		"agent: claude\nlabels: {a: b}\nagents:\n  claude: {model: x}\n", "total: none", "a: &x [*x]", "? ", "- - -", "<<: a", "%YAML 1.2\n---\n",
+		"agent: claude\nlabels: {a: b}\nagents:\n  claude: {model: x}\n", "total: none", "grace: 10h", "\ufefftotal: 3h", "a: &x [*x]", "? ", "- - -", "<<: a", "%YAML 1.2\n---\n",
 		"model: |\n  x\n", "model: !!str", "{", "\xff\xfe", "a: 'b", "*a : b", "agents: {claude: {args: [a, {b: c}]}}", "'", "model: >-\n", ": :", "&a",
 	} {
 		f.Add([]byte(s))
@@ -501,8 +506,8 @@ func FuzzFile(f *testing.F) {
 			}
 		}
 		for _, x := range clockFields(&c.clocks) {
-			if *x.d < 0 {
-				t.Errorf("%s is off", x.name)
+			if *x.d < 0 || *x.d > maxProjectClock || x.name == watch.Grace && *x.d > maxProjectGrace {
+				t.Errorf("%s is %v", x.name, *x.d)
 			}
 		}
 		c.Values()

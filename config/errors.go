@@ -11,7 +11,10 @@ type Error struct {
 	Origin Origin
 	Key    string // "" when the file as a whole is meant
 	Msg    string // what is wrong and what to do
+	Err    error  // what Msg was made of, or nil
 }
+
+func (e *Error) Unwrap() error { return e.Err }
 
 func (e *Error) Error() string {
 	if e.Origin.Source == Default {
@@ -31,7 +34,7 @@ type given struct {
 }
 
 func (v given) errorf(format string, args ...any) error {
-	return &Error{v.from, v.key, fmt.Sprintf(format, args...)}
+	return &Error{Origin: v.from, Key: v.key, Msg: fmt.Sprintf(format, args...)}
 }
 
 // refuse says that a project's file may not set this.

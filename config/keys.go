@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -34,7 +35,7 @@ var keys = []key{
 	clock(watch.Completion),
 	clock(watch.Grace),
 	size("max_memory", func(c *Config) *int64 { return &c.Limits.Memory }),
-	{name: "max_procs", set: setProcs, get: func(c *Config) string { return formatCount(c.Limits.Procs) }},
+	{name: "max_procs", set: setProcs, get: func(c *Config) string { return formatCount(int64(c.Limits.Procs)) }},
 	size("max_output", func(c *Config) *int64 { return &c.Limits.Output }),
 	{name: "labels"},
 	path("env_file", func(c *Config) *string { return &c.EnvFile }),
@@ -134,8 +135,10 @@ func clock(name string) key {
 			if err != nil {
 				return v.errorf("%s: %s", v.key, clockTrouble(v.text))
 			}
-			if d == watch.None && v.from.Source == Project {
-				return v.refuseNone()
+			if v.from.Source == Project {
+				if err := c.withinClock(name, d, *field(c), v); err != nil {
+					return err
+				}
 			}
 			*field(c) = d
 			return nil
@@ -144,15 +147,20 @@ func clock(name string) key {
 	}
 }
 
+// timePattern is a time that is well written. The error of time.ParseDuration is
+// the same for one that is not and for one that is longer than 292 years.
+var timePattern = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`)
+
 func clockTrouble(s string) string {
-	if d, err := time.ParseDuration(s); err == nil && d <= 0 {
+	positive, negative := strings.CutPrefix(s, "-")
+	d, err := time.ParseDuration(s)
+	switch isTime := timePattern.MatchString(positive); {
+	case err == nil && d <= 0, negative && isTime:
 		return show(s) + " is not a time to wait: write none to switch the clock off"
+	case isTime:
+		return show(s) + " is too long: write a shorter time, or none to switch the clock off"
 	}
 	return show(s) + " is not a time: write 90s, 5m or 1h30m, or none"
-}
-
-func (v given) refuseNone() error {
-	return v.errorf("%s: a project, whose file came with a clone, cannot switch a limit off: say none in %s or with a flag", v.key, v.userFileName())
 }
 
 func size(name string, field func(*Config) *int64) key {
@@ -163,8 +171,10 @@ func size(name string, field func(*Config) *int64) key {
 			if err != nil {
 				return v.errorf("%s: %v", v.key, err)
 			}
-			if n == 0 && v.from.Source == Project {
-				return v.refuseNone()
+			if v.from.Source == Project {
+				if err := c.withinLimit(name, n, *field(c), FormatSize, v); err != nil {
+					return err
+				}
 			}
 			*field(c) = n
 			return nil
@@ -174,26 +184,27 @@ func size(name string, field func(*Config) *int64) key {
 }
 
 func setProcs(c *Config, v given) error {
-	if v.text == "none" {
-		if v.from.Source == Project {
-			return v.refuseNone()
+	n := 0
+	if v.text != "none" {
+		var err error
+		if n, err = strconv.Atoi(v.text); err != nil || n <= 0 {
+			return v.errorf("%s: %s is not a number of processes: write 200, or none", v.key, show(v.text))
 		}
-		c.Limits.Procs = 0
-		return nil
 	}
-	n, err := strconv.Atoi(v.text)
-	if err != nil || n <= 0 {
-		return v.errorf("%s: %s is not a number of processes: write 200, or none", v.key, show(v.text))
+	if v.from.Source == Project {
+		if err := c.withinLimit("max_procs", int64(n), int64(c.Limits.Procs), formatCount, v); err != nil {
+			return err
+		}
 	}
 	c.Limits.Procs = n
 	return nil
 }
 
-func formatCount(n int) string {
+func formatCount(n int64) string {
 	if n == 0 {
 		return "none"
 	}
-	return strconv.Itoa(n)
+	return strconv.FormatInt(n, 10)
 }
 
 func path(name string, field func(*Config) *string) key {

@@ -13,6 +13,10 @@ import (
 // ProjectFile is the name of a project's file.
 const ProjectFile = "rein.yaml"
 
+// misnamed is how ProjectFile is often written. It is refused and not passed
+// over: whoever wrote it believes that its clocks and limits hold.
+const misnamed = "rein.yml"
+
 // maxFile bounds a file, in bytes.
 const maxFile = 64 << 10
 
@@ -47,6 +51,9 @@ func Load(dir string, env func(string) string, o *Options) (*Config, error) {
 		}
 	}
 	if p := findProject(dir); p != "" && !sameFile(p, r.userFile) {
+		if filepath.Base(p) == misnamed {
+			return nil, &Error{Origin: Origin{Source: Project, Name: p}, Msg: "is not read under this name: rename it to " + ProjectFile + ", or remove it where there is one"}
+		}
 		if err := r.file(p, Project); err != nil {
 			return nil, err
 		}
@@ -84,13 +91,16 @@ func home(env func(string) string) string {
 	return env("USERPROFILE")
 }
 
-// findProject gives the path of the project's file, "" when there is none.
+// findProject gives the path of the project's file, which may be misnamed, ""
+// when there is none.
 func findProject(dir string) string {
 	nearest := ""
 	for at := dir; ; at = filepath.Dir(at) {
-		p := filepath.Join(at, ProjectFile)
-		if _, err := os.Lstat(p); err == nil && nearest == "" {
-			nearest = p
+		for _, name := range []string{misnamed, ProjectFile} { // of both, the one that is an error
+			p := filepath.Join(at, name)
+			if _, err := os.Lstat(p); err == nil && nearest == "" {
+				nearest = p
+			}
 		}
 		// A file in a linked worktree and in a submodule, else a directory.
 		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
@@ -131,7 +141,7 @@ func read(path string, from Source) ([]byte, error) {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	if !info.Mode().IsRegular() { // opening a named pipe would wait for ever
-		return nil, &Error{at, "", "is not a regular file"}
+		return nil, &Error{Origin: at, Msg: "is not a regular file"}
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -139,14 +149,14 @@ func read(path string, from Source) ([]byte, error) {
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
-		return nil, &Error{at, "", "was replaced while it was opened"}
+		return nil, &Error{Origin: at, Msg: "was replaced while it was opened"}
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("config: %w", err)
 	}
 	if len(b) > maxFile {
-		return nil, &Error{at, "", fmt.Sprintf("is larger than %d KiB", maxFile>>10)}
+		return nil, &Error{Origin: at, Msg: fmt.Sprintf("is larger than %d KiB", maxFile>>10)}
 	}
 	return b, nil
 }

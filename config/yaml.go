@@ -39,7 +39,8 @@ func (r *reader) file(path string, from Source) error {
 // structure: every value needs its place, and a file that somebody else wrote
 // must not get at anchors, aliases, tags and merge keys.
 func (r *reader) yaml(b []byte, from Origin) error {
-	tree, err := parse(b, from)
+	// Editors on Windows write it; to the parser it is part of the first key.
+	tree, err := parse(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), from)
 	if err != nil {
 		return err
 	}
@@ -65,11 +66,11 @@ const maxNesting = 500
 
 func parse(b []byte, from Origin) (tree *ast.File, err error) {
 	if bytes.Count(b, []byte("["))+bytes.Count(b, []byte("{")) > maxNesting {
-		return nil, &Error{from, "", fmt.Sprintf("holds more than %d brackets", maxNesting)}
+		return nil, &Error{Origin: from, Msg: fmt.Sprintf("holds more than %d brackets", maxNesting)}
 	}
 	defer func() { // the parser must not end the program because of a file
 		if p := recover(); p != nil {
-			tree, err = nil, &Error{from, "", "cannot be read as YAML"}
+			tree, err = nil, &Error{Origin: from, Msg: "cannot be read as YAML"}
 		}
 	}()
 	tree, err = parser.ParseBytes(b, 0, parser.AllowDuplicateMapKey())
@@ -79,7 +80,7 @@ func parse(b []byte, from Origin) (tree *ast.File, err error) {
 	if bad, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		return nil, at(from, bad.Token, "", "not YAML: "+oneLine(bad.Message))
 	}
-	return nil, &Error{from, "", "not YAML: " + oneLine(err.Error())}
+	return nil, &Error{Origin: from, Msg: "not YAML: " + oneLine(err.Error())}
 }
 
 func oneLine(s string) string {
@@ -89,7 +90,7 @@ func oneLine(s string) string {
 }
 
 func at(from Origin, t *token.Token, key, msg string) error {
-	return &Error{place(from, t), key, msg}
+	return &Error{Origin: place(from, t), Key: key, Msg: msg}
 }
 
 func place(from Origin, t *token.Token) Origin {
