@@ -42,6 +42,7 @@ type prepared struct {
 	local  bool   // the run happens on this machine
 	store  *store.Store
 	git    git.Runner
+	norepo bool // Dir lies in no repository
 	redact *redact.Redactor
 }
 
@@ -63,8 +64,12 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	if err := p.pickAgent(ctx); err != nil {
 		return nil, err
 	}
-	if dir, err := git.CommonDir(ctx, p.git, p.task.Dir); err == nil {
-		p.facts.GitCommonDir = dir
+	// Two processes that need not be started, where it can be seen that there is
+	// no repository.
+	if p.norepo = p.local && git.Outside(p.task.Dir); !p.norepo {
+		if dir, err := git.CommonDir(ctx, p.git, p.task.Dir); err == nil {
+			p.facts.GitCommonDir = dir
+		}
 	}
 	p.caps = p.agent.Capabilities(p.facts.Version)
 	p.clocks = p.task.Clocks.With(p.caps)
@@ -397,10 +402,12 @@ func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
 	if err := p.writeFiles(dir); err != nil {
 		return nil, err
 	}
-	if r.before, err = boundary.Take(ctx, p.git, p.task.Dir); err != nil {
+	if p.norepo {
+		r.before = boundary.Snapshot{Dir: p.task.Dir, Why: boundary.NoRepo}
+	} else if r.before, err = boundary.Take(ctx, p.git, p.task.Dir); err != nil {
 		// A repository that cannot be read does not keep the agent from its
 		// work; the report says that nothing was checked, and why.
-		r.before.Why = clip(err.Error(), maxEvidence)
+		r.before.Why, err = clip(err.Error(), maxEvidence), nil
 	}
 	if err := writeJSON(dir, "before.json", r.before); err != nil {
 		return nil, err

@@ -314,7 +314,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	if err != nil {
 		return fail(usageError{err})
 	}
-	if err := c.flags(cfg); err != nil {
+	if err := errors.Join(c.flags(cfg), cfg.Validate()); err != nil {
 		return fail(usageError{err})
 	}
 	s, err := openStore(cmp.Or(a.stateDir, cfg.StateDir))
