@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/hosttest/far"
 	"github.com/rein-run/rein/host/local"
+	"github.com/rein-run/rein/test/clis"
 )
 
 // TestCodexInitializes holds the hosts against a real session protocol: the
@@ -21,15 +21,7 @@ import (
 // and end of file on stdin ends the server with code 0 (codex 0.x, recorded in
 // codex-app-server). It needs no account.
 func TestCodexInitializes(t *testing.T) {
-	exe := os.Getenv("REIN_TEST_CODEX")
-	if exe == "" {
-		t.Fatal("REIN_TEST_CODEX is not set: npm install -g @openai/codex, then set it to the native binary " +
-			"(…/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex, or codex-linux-arm64 …)")
-	}
-	exe, err := filepath.Abs(exe)
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := nativeCodex(t)
 	t.Run("local", func(t *testing.T) {
 		initialize(t, local.New(&local.Options{Keeper: []string{testBinary(t), "far-keeper"}}), exe, t.TempDir())
 	})
@@ -38,6 +30,18 @@ func TestCodexInitializes(t *testing.T) {
 		h := far.New(t, &far.Options{Programs: map[string]string{"codex": exe}, Tools: []string{"sh"}})
 		initialize(t, h, "codex", h.Home())
 	})
+}
+
+// nativeCodex is the program behind the npm wrapper: it needs no Node.js, and so
+// runs in the other root too.
+func nativeCodex(t *testing.T) string {
+	t.Helper()
+	modules := filepath.Dir(clis.Codex(t).Dir)
+	found, err := filepath.Glob(filepath.Join(modules, "@openai", "codex*", "vendor", "*", "bin", "codex"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("the native codex below %s: %v, %v", modules, found, err)
+	}
+	return found[0]
 }
 
 func initialize(t *testing.T, d driver.Host, exe, home string) {
