@@ -25,7 +25,7 @@ type Mark struct {
 }
 
 const (
-	markBytes = 64 << 10               // a new mark after so many bytes ...
+	markBytes = 1 << 20                // a new mark after so many bytes ...
 	markTime  = 100 * time.Millisecond // ... or after so much time
 	// slack is what may lie behind the last mark before the index is called
 	// short: what one write of a busy run can bring.
@@ -102,7 +102,7 @@ func CreateIndex(path string) (*IndexWriter, error) {
 
 // Note says that at the time at the first offset bytes of the transcript had
 // arrived, lines newlines among them. It may be called for every chunk: at most
-// one record per 64 KiB or 100 ms is written. A time before the last one (the
+// one record per MiB or 100 ms is written. A time before the last one (the
 // clock was set) counts as the last one. An error is of the index alone; it is
 // returned once, and nothing is written after it.
 func (w *IndexWriter) Note(offset, lines int64, at time.Time) error {

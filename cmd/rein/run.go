@@ -135,7 +135,7 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 	}
 
 	screen := tui.New(a.stderr, &tui.Options{Quiet: c.Quiet || c.Detach})
-	opts.Hooks = &rein.Hooks{Reading: screen.Reading}
+	opts.Hooks = screen.Hooks()
 	r, err := rein.Start(ctx, task, opts)
 	if err != nil {
 		if c.JSON {

@@ -107,10 +107,20 @@ func (s *Screen) Stop() {
 	s.erase()
 }
 
-// Reading is a hook of the run: on a pipe, what the agent does becomes lines.
-// What it merely is (thinking, writing) is for the live line.
-func (s *Screen) Reading(r agent.Reading) {
-	if s.quiet || s.live || r.Activity == "" {
+// Hooks are what the screen wants to be told of a run: on a pipe, what the agent
+// does becomes lines. The live line looks for itself, and nil spares a flood of
+// readings the way to somebody who does not want them.
+func (s *Screen) Hooks() *rein.Hooks {
+	if s.quiet || s.live {
+		return nil
+	}
+	return &rein.Hooks{Reading: s.reading}
+}
+
+// reading writes a line for what the agent does. What it merely is (thinking,
+// writing) is for the live line.
+func (s *Screen) reading(r agent.Reading) {
+	if r.Activity == "" {
 		return
 	}
 	switch r.Kind {
