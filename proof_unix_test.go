@@ -33,8 +33,10 @@ func recorded(t *testing.T, dir string, sessions int) *keeper.Record {
 }
 
 var hiding = []fakeagent.Step{
-	{Do: "spawn", How: "setsid", Ignore: true}, {Do: "spawn", How: "env_i", Ignore: true},
-	{Do: "text", Text: "working"}, {Do: "hang"},
+	{Do: "spawn", How: "setsid", Ignore: true},
+	{Do: "spawn", How: "env_i", Ignore: true},
+	{Do: "text", Text: "working"},
+	{Do: "hang"},
 }
 
 // A keeper that was stopped does not answer. Rein ends it and what it kept, and

@@ -321,6 +321,9 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	if err != nil {
 		return fail(err)
 	}
+	if c.ID == "last" {
+		return fail(usage("--id last: it stands for the newest run everywhere else: take another"))
+	}
 	prompt, err := c.prompt(a)
 	if err != nil {
 		return fail(err)

@@ -80,12 +80,13 @@ func (c *runsList) Run(a *app) error {
 		if _, err := e.Run.ReadState(&l); err != nil {
 			continue
 		}
-		l.ID = e.ID
+		ended := l.Schema == rein.ReportSchema
+		l.Schema, l.ID = "rein.listed/1", e.ID
 		if !matches(l.Labels, c.Label) {
 			continue
 		}
 		switch {
-		case l.Schema == rein.ReportSchema:
+		case ended:
 			l.State = "ended"
 		case e.Live:
 			l.State = "live"
@@ -519,6 +520,9 @@ func (c *runsGC) Run(a *app) error {
 		return err
 	}
 	finishOthers(context.Background(), s, a.stderr)
+	if c.OlderThan <= 0 {
+		return usage("--older-than %s: a time such as 720h", c.OlderThan)
+	}
 	ids, freed, err := s.GC(c.OlderThan, c.Keep, 0)
 	for _, id := range ids {
 		fmt.Fprintln(a.stdout, id)
