@@ -46,6 +46,8 @@ type Run struct {
 	killed  chan struct{}
 	once    sync.Once
 
+	unswept bool // what a lost keeper left could not be proved to be gone
+
 	done   chan struct{}
 	report *Report
 	err    error
@@ -265,6 +267,7 @@ func (r *Run) supervise(ctx context.Context) {
 		if rec, err := keeper.ReadRecord(r.dir.Dir()); err == nil {
 			if exit, _, _, err = sweep(clean, rec, exit); err != nil {
 				exit.Detail += ": " + err.Error()
+				r.unswept = true
 			}
 		}
 	}
@@ -367,7 +370,10 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 
 	saveThread(r.dir, thread{Agent: rep.Agent, Session: rep.SessionID, Dir: rep.Dir, Usage: d.meter.Thread()})
 	r.report = rep
-	if err := r.dir.WriteState(store.Ended, rep); err != nil {
+	if r.unswept {
+		// Something of it may be alive: the run stays unfinished on disk, so that
+		// the next reap comes back to it.
+	} else if err := r.dir.WriteState(store.Ended, rep); err != nil {
 		// The report exists all the same and goes to the caller; that it could
 		// not be kept is Rein's own failure and is said.
 		rep.End = End{Kind: Aborted, Detail: clip("the report could not be written: "+err.Error(), maxEvidence)}

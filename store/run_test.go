@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -324,15 +323,17 @@ func TestLookingDisturbsNobody(t *testing.T) {
 }
 
 func TestCreateCleansUp(t *testing.T) {
-	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
-		t.Skip("root and Windows write where others may not")
-	}
-	s := open(t)
-	must(t, os.Chmod(s.runs(), 0o500))
-	defer os.Chmod(s.runs(), 0o700)
-	if _, err := s.Create("a"); err == nil {
-		t.Error("created in a directory that cannot be written")
-	}
+	// The directory fits, the reserve of 64 KiB does not.
+	disktest.Small(t, 32<<10, func(dir string) {
+		s, err := Open(dir)
+		must(t, err)
+		if _, err := s.Create("a"); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("created on a disk without room: %v", err)
+		}
+		if left, err := os.ReadDir(s.runs()); err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
 }
 
 func BenchmarkRun(b *testing.B) {
