@@ -1,0 +1,390 @@
+package block_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rein-run/rein/guard/block"
+	"github.com/rein-run/rein/host/driver"
+)
+
+// world is a repository "re po" with two commits on main, a branch side, a tag,
+// a bare remote, and another repository that has nothing to do with it.
+type world struct {
+	*testing.T
+	base, repo, other string
+	opts              block.Options
+	env               []string
+}
+
+// template holds what every world is a copy of: copying is faster than making.
+var (
+	template string
+	made     sync.Once
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if template, err = os.MkdirTemp("", "block"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(template)
+	os.Exit(code)
+}
+
+func makeTemplate(w *world) {
+	made.Do(func() {
+		for _, dir := range []string{"re po", "other"} {
+			w.must(template, `git init -q -b main "`+dir+`" && git init -q --bare "`+dir+`.git" && cd "`+dir+`" &&
+				for f in one two; do echo $f > $f; git add $f; git commit -q -m $f; done
+				git branch side HEAD~1; git branch third side; git tag v1 side`)
+		}
+	})
+}
+
+func newWorld(t *testing.T, change ...func(*block.Options)) *world {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		t.Fatal("git is needed: apt-get install git")
+	}
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no POSIX shell")
+	}
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, base: base, repo: filepath.Join(base, "re po"), other: filepath.Join(base, "other")}
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "GIT_") {
+			w.env = append(w.env, kv)
+		}
+	}
+	w.env = append(w.env,
+		"HOME="+base, "XDG_CONFIG_HOME="+base, "GIT_CONFIG_NOSYSTEM=1", "GIT_CEILING_DIRECTORIES="+filepath.Dir(base),
+		"GIT_AUTHOR_NAME=A", "GIT_AUTHOR_EMAIL=a@example.com", "GIT_COMMITTER_NAME=A", "GIT_COMMITTER_EMAIL=a@example.com",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=protocol.file.allow", "GIT_CONFIG_VALUE_0=always")
+	makeTemplate(w)
+	if err := os.CopyFS(base, os.DirFS(template)); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{w.repo, w.other} {
+		w.must(dir, `git remote add origin "$PWD.git" && git push -q origin main`)
+	}
+	w.opts = block.Options{
+		Dir:    filepath.Join(base, "block"),
+		Repo:   &block.Repo{CommonDir: filepath.Join(w.repo, ".git"), Trees: []string{w.repo}, URLs: []string{w.repo + ".git"}},
+		Denied: []string{"git push", "gh pr create", "gh pr merge"},
+		Env:    driver.Env{"GIT_CONFIG_COUNT": "1", "PATH": os.Getenv("PATH")},
+	}
+	for _, f := range change {
+		f(&w.opts)
+	}
+	return w
+}
+
+// block puts the set in place; what runs from now on is what an agent runs.
+func (w *world) block() *world {
+	w.Helper()
+	set := block.Make(w.opts)
+	for _, f := range set.Files {
+		name := filepath.Join(w.opts.Dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+			w.Fatal(err)
+		}
+		if err := os.WriteFile(name, f.Data, 0o700); err != nil {
+			w.Fatal(err)
+		}
+	}
+	for k, v := range set.Env {
+		w.env = append(w.env, k+"="+v)
+	}
+	w.env = slices.DeleteFunc(w.env, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(set.Unset, name)
+	})
+	return w
+}
+
+func (w *world) sh(dir, script string) (string, error) {
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = dir, w.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+func (w *world) must(dir, script string) string {
+	w.Helper()
+	out, err := w.sh(dir, script)
+	if err != nil {
+		w.Fatalf("%s: %v\n%s", script, err, out)
+	}
+	return strings.TrimSpace(out)
+}
+
+// refs is every reference of the repository, of its remote and HEAD, as they
+// stand in the files: cheaper than asking git for them.
+func (w *world) refs() string {
+	w.Helper()
+	var all strings.Builder
+	for _, dir := range []string{filepath.Join(w.repo, ".git"), w.repo + ".git", w.other + ".git"} {
+		for _, name := range []string{"HEAD", "packed-refs", "refs"} {
+			filepath.WalkDir(filepath.Join(dir, name), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && d.Type().IsRegular() {
+					b, err := os.ReadFile(path)
+					if err != nil {
+						w.Fatal(err)
+					}
+					if bytes.HasPrefix(b, []byte("# pack-refs")) { // an empty packed-refs comes and goes
+						_, b, _ = bytes.Cut(b, []byte("\n"))
+					}
+					if len(b) > 0 {
+						fmt.Fprintf(&all, "%s %s\n", path, b)
+					}
+				}
+				return nil
+			})
+		}
+	}
+	return all.String()
+}
+
+func TestRefusedInTheRepositoryOfTheRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.repo, `git worktree add -q "../linked" side`)
+	w.block()
+	for _, script := range []string{
+		"echo x > three && git add three && git commit -q -m three",
+		"git commit -q --allow-empty --no-verify -m x",
+		"git commit -q --amend -m x",
+		"git update-ref refs/heads/main $(git commit-tree -p HEAD -m x HEAD^{tree})",
+		"git update-ref refs/heads/new HEAD",
+		"git branch new", "git branch -f third main", "git branch -D third", "git branch -m third new",
+		"git tag v2", "git tag -f v1 main", "git tag -d v1", "git tag -a -m x v3",
+		"git switch -q -c new", "git checkout -q -b new", "git checkout -q --detach HEAD~1",
+		"git reset -q --hard HEAD~1",
+		"git worktree add -q -b new ../wt",
+		"git fetch -q . HEAD:refs/heads/new",
+		"git cherry-pick --allow-empty --keep-redundant-commits side", "git revert --no-edit HEAD", "git notes add -m n", "git replace HEAD HEAD~1",
+		"git push -q origin HEAD:refs/heads/new", "git push -q --no-verify origin HEAD:refs/heads/new",
+		`git push -q --no-verify "$PWD.git" HEAD:refs/heads/new`, `git push -q "file://$PWD.git" HEAD:refs/heads/new`,
+		"git push -q ../other.git HEAD:refs/heads/new",
+		"git -c core.hooksPath=/dev/null push -q origin HEAD:refs/heads/new",
+		"cd ../linked && git commit -q --allow-empty -m x",
+		"cd ../linked && git push -q origin HEAD:refs/heads/new",
+		"cd .git && git update-ref refs/heads/main HEAD~1",
+		"mkdir -p sub && cd sub && git commit -q --allow-empty -m x",
+		"GIT_DIR=$PWD/.git git update-ref refs/heads/main HEAD~1",
+		"git clone -q . ../clone && cd ../clone && git push -q origin HEAD:refs/heads/new",
+	} {
+		before := w.refs()
+		out, err := w.sh(w.repo, script)
+		if err == nil {
+			t.Errorf("%s: went through", script)
+		}
+		if !strings.Contains(out, "rein") {
+			t.Errorf("%s: does not say who refused:\n%s", script, out)
+		}
+		if after := w.refs(); after != before {
+			t.Fatalf("%s: refs moved\n%s\n%s", script, before, after)
+		}
+		if strings.Contains(script, "add") || strings.Contains(script, "pick") || strings.Contains(script, "revert") || strings.Contains(script, "clone") {
+			w.must(w.repo, "git reset -q --hard HEAD && git clean -qfd && rm -rf ../clone ../wt")
+		}
+	}
+}
+
+func TestInnocent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.repo, "git fetch -q origin")
+	w.block()
+	before := w.refs()
+	for _, script := range []string{
+		"git status && git diff && git log --oneline && git blame one",
+		"echo x >> one && git add one && git diff --cached --quiet || git reset -q && git checkout -q -- one",
+		"echo x >> one && git stash -q && git stash pop -q && git checkout -q -- one",
+		"git reset -q --hard HEAD", "git reset -q", "git restore --source HEAD~1 one && git restore one",
+		"git rm -q --cached one && git reset -q && git ls-remote -q origin",
+		"git fetch -q --no-tags origin", "git fetch -q origin",
+		"git archive HEAD | cat >/dev/null", "git format-patch -1 --stdout",
+		"git clone -q . ../clone && cd ../clone && git commit -q --allow-empty -m x && git tag v9 && git switch -q -c y && rm -rf ../clone",
+		"git gc -q", "git config core.bare", "git bisect start && git bisect reset",
+		"git init -q ../fresh && cd ../fresh && git commit -q --allow-empty -m x && git branch y && rm -rf ../fresh",
+	} {
+		if out, err := w.sh(w.repo, script); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+	if after := w.refs(); after != before {
+		t.Errorf("refs moved\n%s\n%s", before, after)
+	}
+	// A project's own tests: commit, stash and push in repositories of their own.
+	w.must(w.other, `echo x > x && git add x && git commit -q -m x && git push -q origin main && git tag t && git push -q --tags &&
+		echo y > x && git stash -q && git stash pop -q && git switch -q -c z && git branch -D main && git worktree add -q ../ot side`)
+}
+
+func TestCommitsOnTheOwnBranch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *block.Options) { o.Branch = "refs/heads/main" }).block()
+	w.must(w.repo, "git commit -q --allow-empty -m x && git commit -q --amend --allow-empty -m y")
+	for _, script := range []string{
+		"git switch -q -c new", "git branch -f side main", "git push -q origin main", "git branch -D side",
+		"git update-ref -d refs/heads/main", "git checkout -q --detach HEAD~1",
+	} {
+		before := w.refs()
+		if out, err := w.sh(w.repo, script); err == nil {
+			t.Errorf("%s: went through\n%s", script, out)
+		}
+		if after := w.refs(); after != before {
+			t.Fatalf("%s: refs moved\n%s\n%s", script, before, after)
+		}
+	}
+}
+
+// The hooks of a repository still run, wherever they are configured, and keep
+// their arguments, their stdin and their veto.
+func TestOwnHooks(t *testing.T) {
+	t.Parallel()
+	const log = `printf '#!/bin/sh\necho "$0 $*" >> "` + "$PWD" + `/../log"\ncat >> "` + "$PWD" + `/../log"\n' `
+	w := newWorld(t, func(o *block.Options) { o.Branch = "refs/heads/main" })
+	w.must(w.repo, `mkdir -p mine ../user .git/hooks`)
+	w.must(w.repo, log+`> .git/hooks/commit-msg; chmod +x .git/hooks/commit-msg; cp .git/hooks/commit-msg .git/hooks/reference-transaction`)
+	w.must(w.repo, `cp .git/hooks/commit-msg mine/commit-msg; cp .git/hooks/commit-msg ../user/commit-msg`)
+	commit := func(dir string) string {
+		t.Helper()
+		w.must(w.base, "rm -f log")
+		return w.must(dir, `git commit -q --allow-empty -m x </dev/null && cat "$HOME/log"`)
+	}
+	w.block()
+	got := commit(w.repo)
+	for _, want := range []string{"hooks/commit-msg .git/COMMIT_EDITMSG", "reference-transaction prepared", "reference-transaction committed", " refs/heads/main\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the repository's own hooks: no %q in\n%s", want, got)
+		}
+	}
+	w.must(w.repo, "git config core.hooksPath mine")
+	if got := commit(w.repo); !strings.HasPrefix(got, "mine/commit-msg ") {
+		t.Errorf("core.hooksPath of the repository: %q", got)
+	}
+	w.must(w.repo, "git config --unset core.hooksPath && printf '#!/bin/sh\\nexit 3\\n' > .git/hooks/commit-msg")
+	if out, err := w.sh(w.repo, "git commit -q --allow-empty -m x"); err == nil {
+		t.Errorf("the veto of the repository's own hook is lost: %s", out)
+	}
+
+	// Of the user: named when the run begins.
+	u := newWorld(t, func(o *block.Options) {
+		o.Branch = "refs/heads/main"
+		o.Repo.HooksPath = filepath.Join(filepath.Dir(o.Dir), "user")
+	})
+	u.must(u.repo, `mkdir ../user; `+log+`> ../user/commit-msg; chmod +x ../user/commit-msg`)
+	w = u.block()
+	if got := commit(u.repo); !strings.Contains(got, "user/commit-msg .git") {
+		t.Errorf("hooks of the user: %q", got)
+	}
+}
+
+func TestSubmodules(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.repo, `git submodule -q add "`+w.other+`" sub && git commit -q -m sub && git clone -q --no-local . ../fresh`)
+	w.opts.Repo.CommonDir, w.opts.Repo.Trees = filepath.Join(w.base, "fresh", ".git"), []string{filepath.Join(w.base, "fresh")}
+	w.repo = filepath.Join(w.base, "fresh")
+	w.block()
+	w.must(w.repo, `git submodule update -q --init && cd sub && git status && git fetch -q`)
+	for _, script := range []string{
+		"cd sub && git push -q origin HEAD:refs/heads/new",
+		"cd sub && git branch -f main HEAD~1",
+	} {
+		if out, err := w.sh(w.repo, script); err == nil {
+			t.Errorf("%s: went through\n%s", script, out)
+		}
+	}
+	if out := w.must(w.other, "git for-each-ref"); strings.Contains(out, "refs/heads/new") {
+		t.Error(out)
+	}
+}
+
+func TestShims(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.must(w.base, `mkdir bin && printf '#!/bin/sh\necho "real $*"\n' > bin/gh && chmod +x bin/gh`)
+	w.opts.Env["PATH"] = filepath.Join(w.base, "bin") + ":" + w.opts.Env["PATH"]
+	w.block()
+	for _, script := range []string{"gh pr create", "gh pr create -f", "gh -R o/r pr merge 7", "gh --repo=o/r pr create", `env gh pr "create"`, "sh -c 'gh pr create'"} {
+		if out, err := w.sh(w.repo, script); err == nil || !strings.Contains(out, "rein: refused") || strings.Contains(out, "real") {
+			t.Errorf("%s: %v %s", script, err, out)
+		}
+	}
+	for script, want := range map[string]string{
+		"gh pr view 7": "real pr view 7", "gh pr list --search 'pr create'": "real pr list --search pr create", "gh": "real", "gh pr": "real pr",
+	} {
+		if out, err := w.sh(w.repo, script); err != nil || strings.TrimSpace(out) != want {
+			t.Errorf("%s: %v %q", script, err, out)
+		}
+	}
+	w.must(w.base, "rm bin/gh")
+	if out, err := w.sh(w.repo, "gh pr view"); err == nil || !strings.Contains(out, "not found") {
+		t.Errorf("without the real one: %v %s", err, out)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	set := block.Make(block.Options{Dir: "/b", Keep: []string{"NPM_TOKEN"}})
+	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "SSH_AUTH_SOCK", "GIT_ASKPASS"} {
+		if !slices.Contains(set.Unset, name) {
+			t.Errorf("%s stays", name)
+		}
+	}
+	if slices.Contains(set.Unset, "NPM_TOKEN") {
+		t.Error("what was given by name is taken away")
+	}
+	if set.Env["GH_CONFIG_DIR"] == "" || set.Env["GIT_CONFIG_KEY_0"] != "credential.helper" || len(set.Files) != 0 {
+		t.Errorf("%v %v", set.Env.Names(), set.Files)
+	}
+	set = block.Make(block.Options{Dir: "/b", Forge: true})
+	if slices.Contains(set.Unset, "GH_TOKEN") || !slices.Contains(set.Unset, "AWS_SECRET_ACCESS_KEY") || set.Env["GH_CONFIG_DIR"] != "" {
+		t.Errorf("granted: %v %v", set.Unset, set.Env.Names())
+	}
+
+	// A helper of the user's, or of the repository's, is not asked.
+	w := newWorld(t)
+	w.must(w.repo, `git config credential.helper '!touch "$HOME/asked"; true'`)
+	ask := `printf 'protocol=https\nhost=example.com\n\n' | git credential fill; test -e "$HOME/asked"`
+	w.must(w.repo, ask)
+	w.must(w.repo, `rm "$HOME/asked"`)
+	w.block()
+	if _, err := w.sh(w.repo, ask); err == nil {
+		t.Error("the credential helper was asked")
+	}
+}
+
+// What was in the environment before is still in force.
+func TestConfigurationOfTheEnvironmentStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t).block()
+	if got := w.must(w.repo, "git config protocol.file.allow"); got != "always" {
+		t.Errorf("%q", got)
+	}
+	for _, count := range []string{"", "x", "-1", "2"} {
+		set := block.Make(block.Options{Dir: "/b", Env: driver.Env{"GIT_CONFIG_COUNT": count}})
+		want := "2"
+		if count == "2" {
+			want = "4"
+		}
+		if got := set.Env["GIT_CONFIG_COUNT"]; got != want {
+			t.Errorf("count %q: %q", count, got)
+		}
+	}
+}
