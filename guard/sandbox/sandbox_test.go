@@ -5,6 +5,11 @@ package sandbox_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +18,18 @@ import (
 	"testing"
 
 	"github.com/rein-run/rein/guard/sandbox"
+	"github.com/rein-run/rein/guard/sandbox/inside"
+	"github.com/rein-run/rein/guard/sandbox/proxy"
 )
+
+// TestMain is also the program inside of the sandbox.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "inside" {
+		fmt.Fprintln(os.Stderr, inside.Main(os.Args[2:]))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
 
 // world is a repository, a linked worktree of it and a bare remote, in a
 // directory that is not below /tmp, which a sandbox hides.
@@ -227,5 +243,68 @@ func TestCheck(t *testing.T) {
 	}
 	if err := sandbox.Check(t.Context(), refuses, w.opts); !errors.Is(err, sandbox.ErrKernel) {
 		t.Error(err)
+	}
+}
+
+// Without a network the agent reaches the model, and nothing else.
+func TestNetwork(t *testing.T) {
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Fatal("curl is needed: apt-get install curl")
+	}
+	each(t, func(t *testing.T, w *world) {
+		model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { io.WriteString(rw, "the model") }))
+		defer model.Close()
+		other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("reached") }))
+		defer other.Close()
+		address, err := proxy.Address(model.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		socket := filepath.Join(w.base, "s")
+		l, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(socket, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		p := &proxy.Proxy{Allow: []string{address}}
+		go p.Serve(ctx, l)
+
+		self := filepath.Join(w.base, "self") // where another user can run it
+		w.copy(os.Args[0], self)
+		in := func(script string) (string, error) {
+			argv, err := sandbox.Wrap(w.opts, []string{self, "inside", socket, "--", "sh", "-c", script})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w.run(w.repo, argv...)
+		}
+		if out, err := in("curl -sS " + model.URL); err != nil || out != "the model" {
+			t.Errorf("%v %q", err, out)
+		}
+		if out, err := in("curl -sS " + other.URL); err != nil || !strings.Contains(out, "rein: refused") {
+			t.Errorf("%v %q", err, out)
+		}
+		if out, err := in("curl -sS --noproxy '*' --max-time 10 " + model.URL); err == nil {
+			t.Errorf("past the proxy: %q", out)
+		}
+		// Pid, exit code and signals are the agent's own.
+		if out, err := in("trap 'echo term; exit 7' TERM; kill $$; wait"); err == nil || err.(*exec.ExitError).ExitCode() != 7 || out != "term\n" {
+			t.Errorf("%v %q", err, out)
+		}
+	})
+}
+
+func (w *world) copy(from, to string) {
+	w.Helper()
+	b, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(to, b, 0o755)
+	}
+	if err != nil {
+		w.Fatal(err)
 	}
 }
