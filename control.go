@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rein-run/rein/internal/redact"
 	"github.com/rein-run/rein/store"
 )
 
@@ -23,21 +24,29 @@ import (
 // connection that says nothing for 10 s is closed.
 
 type request struct {
-	Verb  string        `json:"verb"` // stop, extend, state
+	Verb  string        `json:"verb"` // stop, extend, state, spans
 	By    string        `json:"by,omitempty"`
 	Kill  bool          `json:"kill,omitempty"` // stop: without the grace
 	Clock string        `json:"clock,omitempty"`
 	Add   time.Duration `json:"add,omitempty"`
+
+	File string `json:"file,omitempty"` // spans: transcript or stderr
+	From int64  `json:"from,omitempty"`
+	To   int64  `json:"to,omitempty"`
 }
 
 type answer struct {
 	OK    bool   `json:"ok"`
 	Error string `json:"error,omitempty"`
 	State *State `json:"state,omitempty"`
+
+	Spans []redact.Span `json:"spans,omitempty"`
+	UpTo  int64         `json:"up_to,omitempty"`
 }
 
 const (
 	maxRequest   = 64 << 10
+	maxAnswer    = 1 << 20
 	controlBound = 10 * time.Second
 )
 
@@ -98,6 +107,11 @@ func serveControl(r *Run, conn net.Conn) {
 	case "state":
 		st := r.State()
 		ans.State = &st
+	case "spans":
+		var err error
+		if ans.Spans, ans.UpTo, err = r.spans(req.File, req.From, req.To); err != nil {
+			ans = answer{Error: err.Error()}
+		}
 	default:
 		ans = answer{Error: fmt.Sprintf("unknown request %q", req.Verb)}
 	}
@@ -140,6 +154,13 @@ func (m *Remote) State(ctx context.Context) (*State, error) {
 	return a.State, err
 }
 
+// spans asks where the values of secrets stand in a piece of a file of the run,
+// and up to where that is known.
+func (m *Remote) spans(ctx context.Context, file string, from, to int64) ([]redact.Span, int64, error) {
+	a, err := m.ask(ctx, request{Verb: "spans", File: file, From: from, To: to})
+	return a.Spans, a.UpTo, err
+}
+
 func (m *Remote) ask(ctx context.Context, req request) (answer, error) {
 	var ans answer
 	ctx, cancel := context.WithTimeout(ctx, controlBound)
@@ -154,7 +175,7 @@ func (m *Remote) ask(ctx context.Context, req request) (answer, error) {
 	if err := json.NewEncoder(conn).Encode(req); err != nil {
 		return ans, err
 	}
-	if err := json.NewDecoder(io.LimitReader(conn, maxRequest)).Decode(&ans); err != nil {
+	if err := json.NewDecoder(io.LimitReader(conn, maxAnswer)).Decode(&ans); err != nil {
 		return ans, err
 	}
 	if !ans.OK {

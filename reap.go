@@ -102,12 +102,8 @@ func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped 
 		}
 	}
 
-	env := map[string]string{}
-	for _, name := range caps.Credentials {
-		env[name] = os.Getenv(name)
-	}
 	end := End{Kind: Lost, Detail: "supervisor_died"}
-	fill(rep, &d, end, exit, nil, caps, redact.New(env, caps.Credentials...), tail(rep.Stderr.Path))
+	fill(rep, &d, end, exit, nil, caps, redact.New(environ(), caps.Credentials...), tail(rep.Stderr.Path))
 	rep.Resources = Resources{RSSMaxBytes: exit.RSSMax, CPUSeconds: exit.CPU}
 	if err := dir.WriteState(store.Ended, rep); err != nil {
 		out.Err = errors.Join(out.Err, fmt.Errorf("writing the report: %w", err))

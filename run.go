@@ -368,6 +368,9 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)
 	r.hooks.close()
 
+	// Where it cannot be written (a full disk), viewers refuse to show what they
+	// cannot redact.
+	_ = writeMarks(r.dir, r.p.redact)
 	saveThread(r.dir, thread{Agent: rep.Agent, Session: rep.SessionID, Dir: rep.Dir, Usage: d.meter.Thread()})
 	r.report = rep
 	if r.unswept {

@@ -301,12 +301,18 @@ func (p *prepared) buildSpec() error {
 // inherited is the environment that the agent gets without being given it: this
 // process's own on this machine, nothing that is known of elsewhere.
 func (p *prepared) inherited() driver.Env {
-	env := driver.Env{}
 	if p.local {
-		for _, kv := range os.Environ() {
-			if k, v, ok := strings.Cut(kv, "="); ok {
-				env[k] = v
-			}
+		return environ()
+	}
+	return driver.Env{}
+}
+
+// environ is this process's own environment.
+func environ() driver.Env {
+	env := driver.Env{}
+	for _, kv := range os.Environ() {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			env[k] = v
 		}
 	}
 	return env
@@ -429,15 +435,16 @@ func (p *prepared) writeFiles(dir *store.Run) error {
 			return err
 		}
 	}
-	return writeJSON(dir, "command.json", struct {
+	return writeJSON(dir, commandFile, struct {
 		Argv    []string     `json:"argv"`
 		Dir     string       `json:"dir"`
 		Env     []string     `json:"env"`
 		Unset   []string     `json:"unset"`
+		Secrets []string     `json:"secrets"` // names of the variables whose values are redacted
 		Files   []agent.File `json:"files"`
 		Version string       `json:"agent_version"`
 		Exe     string       `json:"exe"`
-	}{p.spec.Argv, p.task.Dir, p.spec.Env.Names(), p.spec.Unset, p.cmd.Files, p.facts.Version, p.facts.Exe})
+	}{p.spec.Argv, p.task.Dir, p.spec.Env.Names(), p.spec.Unset, nonNil(p.redact.Names()), p.cmd.Files, p.facts.Version, p.facts.Exe})
 }
 
 func writeJSON(dir *store.Run, name string, v any) error {

@@ -19,7 +19,6 @@ import (
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/keeper"
-	"github.com/rein-run/rein/internal/redact"
 	"github.com/rein-run/rein/store"
 )
 
@@ -171,22 +170,6 @@ func openStore(dir string) (*store.Store, error) {
 		return nil, startError{fmt.Errorf("no place to keep runs: %w: name another with --state-dir", err)}
 	}
 	return s, nil
-}
-
-// redactor knows the secrets of this environment, which an agent that was
-// started from it has inherited.
-func (a *app) redactor() *redact.Redactor {
-	env := map[string]string{}
-	for _, kv := range os.Environ() {
-		if k, v, ok := strings.Cut(kv, "="); ok {
-			env[k] = v
-		}
-	}
-	var names []string
-	for _, ag := range rein.Agents().All() {
-		names = append(names, ag.Capabilities("").Credentials...)
-	}
-	return redact.New(env, names...)
 }
 
 // keeperArgv starts this very binary as a keeper.

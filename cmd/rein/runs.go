@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -191,6 +192,11 @@ func ended(a *app, id string) (*store.Run, *rein.Report, error) {
 	if rep.Schema != rein.ReportSchema {
 		return nil, nil, fmt.Errorf("%s is under way: rein runs attach %s", r.ID(), r.ID())
 	}
+	if rep.End.Kind == rein.Lost {
+		if names, err := rein.UnknownSecrets(r); err == nil && len(names) > 0 {
+			fmt.Fprintf(a.stderr, "rein: %s lost its rein, and with it the value of %s: it is not redacted here\n", rep.ID, strings.Join(names, ", "))
+		}
+	}
 	return r, &rep, nil
 }
 
@@ -222,6 +228,7 @@ type runsTail struct {
 	Follow bool   `short:"f" help:"Wait for more while the run works."`
 	Lines  int    `short:"n" default:"10" help:"How many lines."`
 	Stderr bool   `help:"What the agent wrote to stderr instead."`
+	Raw    bool   `help:"Byte for byte: values of secrets are shown."`
 }
 
 func (c *runsTail) Run(a *app) error {
@@ -241,18 +248,40 @@ func (c *runsTail) Run(a *app) error {
 	if c.Stderr && term.IsTerminal(int(a.stdout.Fd())) {
 		w = cleaner{w}
 	}
-	return follow(w, s, r, path, from, c.Follow)
-}
-
-// follow copies a file from an offset, and goes on while the run lives.
-func follow(w io.Writer, s *store.Store, r *store.Run, path string, from int64, wait bool) error {
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := untilInterrupt()
 	defer cancel()
-	f := transcript.Follow(ctx, path, &transcript.FollowOptions{From: from, Done: over(ctx, s, r.ID(), wait)})
+	f, err := follow(ctx, s, r, filepath.Base(path), from, c.Follow, c.Raw)
+	if err != nil {
+		return err
+	}
 	defer f.Close()
-	_, err := io.Copy(w, f)
+	_, err = io.Copy(w, f)
 	if ctx.Err() != nil {
 		return nil
+	}
+	return rawHint(err)
+}
+
+// untilInterrupt is the context of a viewer: Ctrl-C and Ctrl-\ leave it, and do
+// nothing to the run.
+func untilInterrupt() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGQUIT)
+}
+
+// follow opens a file of a run at an offset, and goes on while the run lives
+// when wait is set. Secrets are replaced unless it is to be raw.
+func follow(ctx context.Context, s *store.Store, r *store.Run, file string, from int64, wait, raw bool) (io.ReadCloser, error) {
+	f := transcript.Follow(ctx, filepath.Join(r.Dir(), file), &transcript.FollowOptions{From: from, Done: over(ctx, s, r.ID(), wait)})
+	if raw {
+		return f, nil
+	}
+	return rein.Redacted(ctx, s, r, file, from, f)
+}
+
+// rawHint says how to see what cannot be redacted.
+func rawHint(err error) error {
+	if errors.Is(err, rein.ErrSecretsUnknown) {
+		return fmt.Errorf("%w: --raw shows it as it is", err)
 	}
 	return err
 }
@@ -294,21 +323,27 @@ func (c *runsAnswer) Run(a *app) error {
 }
 
 type runsTools struct {
-	ID string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	ID  string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	Raw bool   `help:"Values of secrets are shown."`
 }
 
 func (c *runsTools) Run(a *app) error {
-	_, r, err := one(a, c.ID)
+	s, r, err := one(a, c.ID)
 	if err != nil {
 		return err
 	}
-	f, reader, err := rein.OpenTranscript(r, nil)
+	ctx, cancel := untilInterrupt()
+	defer cancel()
+	from, err := follow(ctx, s, r, "transcript", 0, false, c.Raw)
+	if err != nil {
+		return err
+	}
+	f, reader, err := rein.OpenTranscript(r, from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	w := bufio.NewWriter(a.stdout)
-	red := a.redactor()
 	failed := map[string]bool{}
 	var calls []agent.Tool
 	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
@@ -326,9 +361,12 @@ func (c *runsTools) Run(a *app) error {
 		if failed[t.ID] {
 			mark = "  (failed)"
 		}
-		fmt.Fprintf(w, "%s  %s%s\n", t.Name, tui.Clean(red.String(what)), mark)
+		fmt.Fprintf(w, "%s  %s%s\n", t.Name, tui.Clean(what), mark)
 	}
-	return errors.Join(err, w.Flush())
+	if ctx.Err() != nil {
+		return nil
+	}
+	return errors.Join(rawHint(err), w.Flush())
 }
 
 type runsUsage struct {
@@ -369,13 +407,14 @@ func (c *runsUsage) Run(a *app) error {
 type runsReplay struct {
 	ID    string  `arg:"" help:"Id, a unique beginning of it, or 'last'."`
 	Speed float64 `default:"1" help:"Times as fast; 0 writes all at once."`
+	Raw   bool    `help:"Byte for byte: values of secrets are shown."`
 }
 
 func (c *runsReplay) Run(a *app) error {
 	if c.Speed < 0 {
 		return usage("--speed %g: 0 or more", c.Speed)
 	}
-	_, r, err := one(a, c.ID)
+	s, r, err := one(a, c.ID)
 	if err != nil {
 		return err
 	}
@@ -384,12 +423,34 @@ func (c *runsReplay) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := untilInterrupt()
 	defer cancel()
-	err = transcript.Replay(ctx, path, idx, c.Speed, a.stdout)
+	if c.Raw {
+		err = transcript.Replay(ctx, path, idx, c.Speed, a.stdout)
+	} else {
+		err = replay(ctx, s, r, path, idx, c.Speed, a.stdout)
+	}
 	if ctx.Err() != nil {
 		return nil
 	}
+	return rawHint(err)
+}
+
+// replay is transcript.Replay with the secrets replaced.
+func replay(ctx context.Context, s *store.Store, r *store.Run, path string, idx *transcript.Index, speed float64, w io.Writer) error {
+	pr, pw := io.Pipe()
+	f, err := rein.Redacted(ctx, s, r, "transcript", 0, pr)
+	if err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		pw.CloseWithError(transcript.Replay(ctx, path, idx, speed, pw))
+	}()
+	_, err = io.Copy(w, f)
+	f.Close() // a replay that still writes sees it
+	<-done
 	return err
 }
 
@@ -406,30 +467,37 @@ func (c *runsAttach) Run(a *app) error {
 	if !s.Live(r.ID()) {
 		return fmt.Errorf("%s is over: rein runs show %s", r.ID(), r.ID())
 	}
-	path := filepath.Join(r.Dir(), "transcript")
-	if c.Raw {
-		return follow(a.stdout, s, r, path, 0, true)
-	}
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, cancel := untilInterrupt()
 	defer cancel()
-	f, reader, err := rein.OpenTranscript(r, transcript.Follow(ctx, path, &transcript.FollowOptions{Done: over(ctx, s, r.ID(), true)}))
+	from, err := follow(ctx, s, r, "transcript", 0, true, c.Raw)
+	if err != nil {
+		return err
+	}
+	if c.Raw {
+		defer from.Close()
+		_, err := io.Copy(a.stdout, from)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	f, reader, err := rein.OpenTranscript(r, from)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	red := a.redactor()
 	last := ""
 	err = rein.ReadTranscript(f, reader, func(_ agent.Line, rd agent.Reading) {
 		if rd.Activity != "" && rd.Activity != last {
 			last = rd.Activity
-			fmt.Fprintln(a.stdout, tui.Clean(red.String(last)))
+			fmt.Fprintln(a.stdout, tui.Clean(last))
 		}
 	})
 	if ctx.Err() != nil {
 		fmt.Fprintf(a.stderr, "rein: %s goes on: rein runs stop %s ends it\n", r.ID(), r.ID())
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, rein.ErrSecretsUnknown) { // lost: the report says it
 		return err
 	}
 	_, rep, err := ended(a, r.ID())
