@@ -103,10 +103,11 @@ func (o Origin) String() string {
 func (c *Config) Origin(key string) Origin { return c.origins[key] }
 
 // Clocks are the clocks that were settled; zero fields are for
-// watch.Clocks.With. A clock that is longer than a total time of a stronger
-// source is cut down to it: `--total 2m` must not be refused because the user's
-// file says `idle: 5m`. Call Validate too: clocks of equal strength can
-// contradict each other.
+// watch.Clocks.With. A clock that is longer than a total time of another source
+// is cut down to it, unless it was typed as a flag: `--total 2m` must not be
+// refused because the user's file says `idle: 5m`, nor the user's `total: 10m`
+// because a project says `idle: 15m`. Call Validate too: what one source says,
+// or a flag, can contradict the total time.
 func (c *Config) Clocks() watch.Clocks {
 	out := c.clocks
 	if out.Total <= 0 {
@@ -114,11 +115,17 @@ func (c *Config) Clocks() watch.Clocks {
 	}
 	total := c.Origin(watch.Total).Source
 	for _, x := range clockFields(&out) {
-		if x.name != watch.Total && x.name != watch.Grace && *x.d > out.Total && c.Origin(x.name).Source < total {
+		if x.name != watch.Total && x.name != watch.Grace && *x.d > out.Total && c.cut(x.name, total) {
 			*x.d = out.Total
 		}
 	}
 	return out
+}
+
+// cut says whether a clock gives way to a total time of the source.
+func (c *Config) cut(clock string, total Source) bool {
+	own := c.Origin(clock).Source
+	return own != total && own != Flag
 }
 
 // Validate refuses clocks that contradict each other, as watch.Clocks.Validate

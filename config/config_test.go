@@ -333,7 +333,7 @@ func TestProjectCannot(t *testing.T) {
 	p := newYard(t)
 	p.user("mode: read-only")
 	p.project("mode: autonomous")
-	if _, err := p.load(); err == nil || !strings.Contains(err.Error(), "--mode autonomous") {
+	if _, err := p.load(); err == nil || !strings.Contains(err.Error(), "change it there, or remove this line") {
 		t.Errorf("mode lifted: %v", err)
 	}
 	p.user("")

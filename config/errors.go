@@ -20,6 +20,9 @@ func (e *Error) Error() string {
 	if e.Origin.Source == Default {
 		return e.Msg
 	}
+	if e.Origin.Source == Flag { // --total: total: …
+		return e.Origin.Name + ": " + strings.TrimPrefix(e.Msg, e.Key+": ")
+	}
 	return e.Origin.String() + ": " + e.Msg
 }
 

@@ -95,7 +95,7 @@ func setMode(c *Config, v given) error {
 		return v.errorf("mode %s: there are %s and %s", show(v.text), agent.Autonomous, agent.ReadOnly)
 	}
 	if v.from.Source == Project && m == agent.Autonomous && c.Mode == agent.ReadOnly {
-		return v.errorf("%s says mode: %s, and a project cannot lift that: use --mode %s",
+		return v.errorf("%s says mode: %s, and a project cannot lift that: change it there, or remove this line and give --mode %s where you want it",
 			c.Origin("mode"), agent.ReadOnly, agent.Autonomous)
 	}
 	c.Mode = m
@@ -229,6 +229,8 @@ func (v given) path() (string, error) {
 	switch {
 	case strings.TrimSpace(p) == "":
 		return "", v.errorf("%s is empty: remove it to have the default", v.key)
+	case p == "-":
+		return "", v.errorf("%s: - is not a file: %s", v.key, stdio(v.key))
 	case strings.ContainsRune(p, 0):
 		return "", v.errorf("%s has a NUL in it", v.key)
 	case strings.HasPrefix(p, "~/"):
@@ -245,6 +247,17 @@ func (v given) path() (string, error) {
 		p = filepath.Join(base, p)
 	}
 	return p, nil
+}
+
+// stdio says what stands for stdin or stdout where "-" does not.
+func stdio(key string) string {
+	switch key {
+	case "report":
+		return "stdout carries the answer; --json ends it with the report"
+	case "env_file":
+		return "write /dev/stdin to read it from there"
+	}
+	return "write ./- for one of this name"
 }
 
 // ParseSize reads a size as users write it: "512MiB", "2GiB", "10GB", "1000B",

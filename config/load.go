@@ -7,15 +7,27 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
 // ProjectFile is the name of a project's file.
 const ProjectFile = "rein.yaml"
 
-// misnamed is how ProjectFile is often written. It is refused and not passed
-// over: whoever wrote it believes that its clocks and limits hold.
-const misnamed = "rein.yml"
+// misnamed is how the files are written by mistake. They are refused and not
+// passed over: whoever wrote one believes that its clocks and limits hold.
+var (
+	misnamedProject = []string{"rein.yml", ".rein.yaml", ".rein.yml"}
+	misnamedUser    = []string{"config.yml", "rein.yaml", "rein.yml", ".rein.yaml"}
+)
+
+func misnamed(path, right string) error {
+	from := Project
+	if right != ProjectFile {
+		from = User
+	}
+	return &Error{Origin: Origin{Source: from, Name: path}, Msg: "is not read under this name: rename it to " + right + ", or remove it where there is one"}
+}
 
 // maxFile bounds a file, in bytes.
 const maxFile = 64 << 10
@@ -25,6 +37,9 @@ type Options struct {
 	// Agents are the names that may stand below agents: others are errors.
 	// nil: every name may.
 	Agents []string
+	// NoProject leaves the project's file alone, for who wants what only the
+	// user may settle.
+	NoProject bool
 }
 
 // Load reads the user's file, the project's file that is nearest to dir, and
@@ -41,18 +56,27 @@ func Load(dir string, env func(string) string, o *Options) (*Config, error) {
 	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	c := &Config{workingIn: dir}
 	r := reader{c: c, agents: o.Agents, home: home(env), userFile: UserFile(env)}
 	if r.userFile != "" {
+		for _, name := range misnamedUser {
+			if p := filepath.Join(filepath.Dir(r.userFile), name); exists(p) {
+				return nil, misnamed(p, filepath.Base(r.userFile))
+			}
+		}
 		if err := r.file(r.userFile, User); err != nil {
 			return nil, err
 		}
 	}
-	if p := findProject(dir); p != "" && !sameFile(p, r.userFile) {
-		if filepath.Base(p) == misnamed {
-			return nil, &Error{Origin: Origin{Source: Project, Name: p}, Msg: "is not read under this name: rename it to " + ProjectFile + ", or remove it where there is one"}
+	p := ""
+	if !o.NoProject {
+		p = findProject(dir)
+	}
+	if p != "" && !sameFile(p, r.userFile) {
+		if filepath.Base(p) != ProjectFile {
+			return nil, misnamed(p, ProjectFile)
 		}
 		if err := r.file(p, Project); err != nil {
 			return nil, err
@@ -96,9 +120,8 @@ func home(env func(string) string) string {
 func findProject(dir string) string {
 	nearest := ""
 	for at := dir; ; at = filepath.Dir(at) {
-		for _, name := range []string{misnamed, ProjectFile} { // of both, the one that is an error
-			p := filepath.Join(at, name)
-			if _, err := os.Lstat(p); err == nil && nearest == "" {
+		for _, name := range append(slices.Clone(misnamedProject), ProjectFile) { // of several, the one that is an error
+			if p := filepath.Join(at, name); nearest == "" && exists(p) {
 				nearest = p
 			}
 		}
@@ -114,6 +137,11 @@ func findProject(dir string) string {
 		return nearest
 	}
 	return ""
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 func sameFile(a, b string) bool {
@@ -138,14 +166,14 @@ func read(path string, from Source) ([]byte, error) {
 	}
 	at := Origin{Source: from, Name: path}
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	if !info.Mode().IsRegular() { // opening a named pipe would wait for ever
 		return nil, &Error{Origin: at, Msg: "is not a regular file"}
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) {
@@ -153,7 +181,7 @@ func read(path string, from Source) ([]byte, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("config: %w", err)
+		return nil, err
 	}
 	if len(b) > maxFile {
 		return nil, &Error{Origin: at, Msg: fmt.Sprintf("is larger than %d KiB", maxFile>>10)}

@@ -130,27 +130,71 @@ func TestByteOrderMark(t *testing.T) {
 }
 
 func TestMisnamedProjectFile(t *testing.T) {
-	p := newYard(t)
-	wrong := filepath.Join(p.repo, misnamed)
-	p.write(wrong, "total: 1m")
-	refused := func(why string) {
-		t.Helper()
-		var e *Error
-		if _, err := p.load(); !errors.As(err, &e) || e.Origin.Name != wrong || !strings.Contains(err.Error(), "rename it to rein.yaml") {
-			t.Errorf("%s: %v", why, err)
+	for _, name := range misnamedProject {
+		p := newYard(t)
+		wrong := filepath.Join(p.repo, name)
+		p.write(wrong, "total: 1m")
+		refused := func(why string) {
+			t.Helper()
+			var e *Error
+			if _, err := p.load(); !errors.As(err, &e) || e.Origin.Name != wrong || !strings.Contains(err.Error(), "rename it to rein.yaml") {
+				t.Errorf("%s, %s: %v", name, why, err)
+			}
+		}
+		refused("alone")
+		p.project("total: 2m")
+		refused("beside the right one")
+		p.write(filepath.Join(p.sub, ProjectFile), "total: 3m")
+		if c := p.mustLoad(); c.Clocks().Total != 3*time.Minute {
+			t.Error("above the nearest, where the right name would not be read either")
+		}
+		if err := os.Rename(wrong, filepath.Join(p.home, name)); err != nil {
+			t.Fatal(err)
+		}
+		p.mustLoad() // above the repository
+	}
+}
+
+func TestMisnamedUserFile(t *testing.T) {
+	for _, name := range misnamedUser {
+		p := newYard(t)
+		wrong := filepath.Join(filepath.Dir(p.userFile()), name)
+		p.write(wrong, "total: 1m")
+		for _, beside := range []bool{false, true} {
+			if beside {
+				p.user("total: 2m")
+			}
+			var e *Error
+			if _, err := p.load(); !errors.As(err, &e) || e.Origin.Name != wrong || !strings.Contains(err.Error(), "rename it to config.yaml") {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	}
-	refused("alone")
-	p.project("total: 2m")
-	refused("beside the right one")
-	p.write(filepath.Join(p.sub, ProjectFile), "total: 3m")
-	if c := p.mustLoad(); c.Clocks().Total != 3*time.Minute {
-		t.Error("above the nearest, where the right name would not be read either")
+}
+
+func TestNoProject(t *testing.T) {
+	p := newYard(t)
+	p.user("state_dir: /s\ntotal: 20m")
+	p.project("totl: this is no configuration")
+	c, err := Load(p.sub, p.env, &Options{NoProject: true})
+	if err != nil || c.StateDir != "/s" {
+		t.Errorf("%+v, %v", c, err)
 	}
-	if err := os.Rename(wrong, filepath.Join(p.home, misnamed)); err != nil {
-		t.Fatal(err)
+}
+
+// A dash is stdin or stdout in other commands, and never a file here.
+func TestDashIsNoFile(t *testing.T) {
+	p := newYard(t)
+	for _, key := range []string{"report", "env_file", "state_dir"} {
+		p.user(key + ": '-'")
+		if _, err := p.load(); err == nil || !strings.Contains(err.Error(), key+": - is not a file") {
+			t.Errorf("%s: %v", key, err)
+		}
 	}
-	p.mustLoad() // above the repository
+	p.user("report: ./-")
+	if c := p.mustLoad(); filepath.Base(c.Report) != "-" {
+		t.Errorf("report %q", c.Report)
+	}
 }
 
 func TestValidate(t *testing.T) {
@@ -159,9 +203,10 @@ func TestValidate(t *testing.T) {
 		{"", "", "", ""},
 		{"idle: 20m", "total: 10m", "", ""}, // cut down
 		{"idle: 40m", "", "", "USER:1:1: idle 40m: longer than total 30m, so it could never run out; lower it, or raise total (total: default)"},
-		{"model: x\ntotal: 10m", "\ntool: 20m", "", "PROJECT:2:1: tool 20m: longer than total 10m, so it could never run out; lower it, or raise total (total: USER:2:1)"},
+		{"total: 10m", "idle: 15m", "", ""},
+		{"total: 10m", "", "20m", ""},
+		{"model: x", "total: 10m\ntool: 20m", "", "PROJECT:2:1: tool 20m: longer than total 10m, so it could never run out; lower it, or raise total (total: PROJECT:1:1)"},
 		{"total: 10m\nstall: 11m", "", "", "USER:2:1: stall 11m: longer than total 10m"},
-		{"total: 10m", "", "20m", "REIN_IDLE: idle 20m: longer than total 10m"},
 	} {
 		p.user(x.user)
 		p.project(x.project)
@@ -177,6 +222,32 @@ func TestValidate(t *testing.T) {
 		var e *Error
 		if !errors.Is(err, watch.ErrClock) || !errors.As(err, &e) || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "--") {
 			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+}
+
+// What the user typed is not bent: with flags alone, and against a file.
+func TestValidateFlags(t *testing.T) {
+	for _, x := range []struct {
+		user  string
+		flags map[string]string
+		ok    bool
+	}{
+		{"", map[string]string{"total": "10m", "idle": "20m"}, false},
+		{"", map[string]string{"idle": "40m"}, false},
+		{"total: 10m", map[string]string{"idle": "20m"}, false},
+		{"idle: 20m", map[string]string{"total": "10m"}, true},
+	} {
+		p := newYard(t)
+		p.user(x.user)
+		c := p.mustLoad()
+		for k, v := range x.flags {
+			if err := c.Set(k, v, Origin{Source: Flag, Name: "--" + k}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Validate(); (err == nil) != x.ok {
+			t.Errorf("%+v: %v", x, err)
 		}
 	}
 }

@@ -44,12 +44,12 @@ func (r *Run) Journal() (*Journal, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lock == nil {
-		return nil, fmt.Errorf("store: run %s: journal: %w", r.id, ErrNotHeld)
+		return nil, fmt.Errorf("run %s: journal: %w", r.id, ErrNotHeld)
 	}
 	if r.journal == nil {
 		j, err := openJournal(r.Path(journalFile))
 		if err != nil {
-			return nil, fmt.Errorf("store: run %s: journal: %w", r.id, err)
+			return nil, fmt.Errorf("run %s: journal: %w", r.id, err)
 		}
 		r.journal = j
 	}
@@ -82,10 +82,10 @@ func openJournal(path string) (*Journal, error) {
 func (j *Journal) Add(undo string, args any) (int, error) {
 	raw, err := json.Marshal(args)
 	if err != nil {
-		return 0, fmt.Errorf("store: journal: %w", err)
+		return 0, fmt.Errorf("journal: %w", err)
 	}
 	if undo == "" {
-		return 0, errors.New("store: journal: a side effect without a way to undo it")
+		return 0, errors.New("journal: a side effect without a way to undo it")
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -117,7 +117,7 @@ func (j *Journal) append(e entry) error {
 		err = j.f.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("store: journal: %w", err)
+		return fmt.Errorf("journal: %w", err)
 	}
 	return nil
 }
@@ -130,7 +130,7 @@ func (j *Journal) Pending() ([]Effect, error) {
 	defer j.mu.Unlock()
 	es, _, err := j.read()
 	if err != nil {
-		return nil, fmt.Errorf("store: journal: %w", err)
+		return nil, fmt.Errorf("journal: %w", err)
 	}
 	return es, nil
 }

@@ -40,7 +40,7 @@ type LeaseError struct {
 }
 
 func (e *LeaseError) Error() string {
-	s := fmt.Sprintf("store: %s on %s is in use", e.Dir, e.Host)
+	s := fmt.Sprintf("%s on %s is in use", e.Dir, e.Host)
 	if len(e.Holders) > 0 {
 		h := e.Holders[0]
 		what := "writes"
@@ -65,12 +65,12 @@ const localHost = "local:"
 // top of the worktree, and not the folder inside it where an agent is started.
 func (s *Store) LeaseDir(host, dir, id string, shared bool) (*Lease, error) {
 	if err := ValidID(id); err != nil {
-		return nil, fmt.Errorf("store: lease: %w", err)
+		return nil, fmt.Errorf("lease on %s: %w", dir, err)
 	}
 	if host == localHost {
 		resolved, err := filepath.EvalSymlinks(dir)
 		if err != nil {
-			return nil, fmt.Errorf("store: lease: %w", err)
+			return nil, fmt.Errorf("lease on %s: %w", dir, err)
 		}
 		dir = resolved
 	} else {
@@ -88,7 +88,7 @@ func (s *Store) LeaseDir(host, dir, id string, shared bool) (*Lease, error) {
 			return l, nil
 		}
 		if !errors.Is(err, errBusy) {
-			return nil, fmt.Errorf("store: lease: %w", err)
+			return nil, fmt.Errorf("lease on %s: %w", dir, err)
 		}
 		holders = leaseHolders(d)
 		if len(holders) > 0 || time.Now().After(end) {
@@ -170,7 +170,7 @@ func (l *Lease) Release() error {
 		l.lock = nil
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("store: lease: %w", err)
+		return fmt.Errorf("release the lease: %w", err)
 	}
 	return nil
 }

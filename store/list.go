@@ -62,7 +62,7 @@ func (s *Store) entry(id string) (Entry, bool) {
 	e.Live = e.Run.live()
 	h, err := e.Run.header()
 	if err != nil {
-		e.Err = fmt.Errorf("store: run %s: %w", id, err)
+		e.Err = fmt.Errorf("run %s: %w", id, err)
 		return e, true
 	}
 	e.State = h.State
@@ -91,12 +91,12 @@ func (s *Store) Unfinished() ([]Entry, error) {
 // stands in its place is unlinked.
 func (s *Store) Remove(id string) error {
 	if err := ValidID(id); err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
 	}
 	r := s.run(id)
 	st, err := os.Lstat(r.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("store: run %s: %w", id, ErrNotFound)
+		return fmt.Errorf("run %s: %w", id, ErrNotFound)
 	}
 	if err == nil && !st.IsDir() {
 		err = os.Remove(r.dir)
@@ -104,7 +104,7 @@ func (s *Store) Remove(id string) error {
 		err = s.remove(r)
 	}
 	if err != nil {
-		return fmt.Errorf("store: run %s: %w", id, err)
+		return fmt.Errorf("run %s: %w", id, err)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (s *Store) remove(r *Run) error {
 // ids and the bytes that were freed, also beside an error.
 func (s *Store) GC(olderThan time.Duration, keep int, maxBytes int64) ([]string, int64, error) {
 	if olderThan < 0 || keep < 0 || maxBytes < 0 {
-		return nil, 0, errors.New("store: gc: a limit is negative: zero means none")
+		return nil, 0, errors.New("a limit is negative: zero means none")
 	}
 	s.sweep()
 	list, err := s.List()

@@ -102,7 +102,7 @@ func (r *Run) Claim() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lock != nil {
-		return fmt.Errorf("store: run %s: %w", r.id, ErrLive)
+		return fmt.Errorf("run %s: %w", r.id, ErrLive)
 	}
 	if err := r.hold(); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (r *Run) Claim() error {
 	// Read behind the lock: before it, somebody else may have been finishing.
 	if r.state == Ended {
 		r.release()
-		return fmt.Errorf("store: run %s: %w", r.id, ErrEnded)
+		return fmt.Errorf("run %s: %w", r.id, ErrEnded)
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func (r *Run) hold() error {
 		r.state = h.State
 	}
 	if err != nil {
-		return fmt.Errorf("store: run %s: %w", r.id, err)
+		return fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return nil
 }
@@ -195,7 +195,7 @@ func (r *Run) WriteState(s State, v any) error {
 		err = r.write(s, v)
 	}
 	if err != nil {
-		return fmt.Errorf("store: run %s: %w", r.id, err)
+		return fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return nil
 }
@@ -332,23 +332,23 @@ func (r *Run) ReadState(v any) (State, error) {
 		}
 		err = fmt.Errorf("%s: %w", stateFile, err)
 	}
-	return "", fmt.Errorf("store: run %s: %w", r.id, err)
+	return "", fmt.Errorf("run %s: %w", r.id, err)
 }
 
 // WriteFile puts data under a name in the run's directory, mode 0600, all of it
 // or nothing. A link of that name is replaced and not followed.
 func (r *Run) WriteFile(name string, data []byte) error {
 	if name == "" || name != filepath.Base(name) || !filepath.IsLocal(name) {
-		return fmt.Errorf("store: run %s: %q is not a file name", r.id, clip(name))
+		return fmt.Errorf("run %s: %q is not a file name", r.id, clip(name))
 	}
 	switch name {
 	case stateFile, lockFile, reserveFile, journalFile, socketFile:
-		return fmt.Errorf("store: run %s: the file %s is the store's own", r.id, name)
+		return fmt.Errorf("run %s: the file %s is the store's own", r.id, name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := disk.Replace(r.Path(name), data, false); err != nil {
-		return fmt.Errorf("store: run %s: %w", r.id, err)
+		return fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return nil
 }
@@ -359,11 +359,11 @@ func (r *Run) Discard() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.lock == nil {
-		return fmt.Errorf("store: run %s: %w", r.id, ErrNotHeld)
+		return fmt.Errorf("run %s: %w", r.id, ErrNotHeld)
 	}
 	gone := filepath.Join(filepath.Dir(r.dir), goneDir+r.id)
 	if err := os.Rename(r.dir, gone); err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
 	}
 	if r.journal != nil {
 		r.journal.close()

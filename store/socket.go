@@ -13,7 +13,7 @@ import (
 func (r *Run) Listen() (net.Listener, error) {
 	l, err := unixsock.Listen(r.dir, socketFile)
 	if err != nil {
-		return nil, fmt.Errorf("store: run %s: %w", r.id, err)
+		return nil, fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return l, nil
 }
@@ -23,7 +23,7 @@ func (r *Run) Listen() (net.Listener, error) {
 func (r *Run) Dial(ctx context.Context) (net.Conn, error) {
 	c, err := unixsock.Dial(ctx, r.dir, socketFile)
 	if err != nil {
-		return nil, fmt.Errorf("store: run %s: %w", r.id, err)
+		return nil, fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return c, nil
 }

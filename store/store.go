@@ -35,13 +35,7 @@ type Store struct {
 // Open opens the store in dir, and makes it when it is not there. "" is
 // $XDG_STATE_HOME/rein, or ~/.local/state/rein (%LocalAppData%\rein on Windows).
 func Open(dir string) (*Store, error) {
-	if dir == "" {
-		var err error
-		if dir, err = defaultDir(); err != nil {
-			return nil, fmt.Errorf("store: %w", err)
-		}
-	}
-	dir, err := filepath.Abs(dir)
+	dir, err := place(dir)
 	if err == nil {
 		err = os.MkdirAll(dir, 0o700)
 	}
@@ -51,15 +45,49 @@ func Open(dir string) (*Store, error) {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	s := &Store{Dir: dir}
 	for _, d := range []string{s.runs(), s.leases()} {
 		if err := privateDir(d); err != nil {
-			return nil, fmt.Errorf("store: %w", err)
+			return nil, err
 		}
 	}
 	return s, nil
+}
+
+// Find opens the store in dir as Open does, but makes nothing: a store that is
+// not there is an empty one. It is for those who look.
+func Find(dir string) (*Store, error) {
+	dir, err := place(dir)
+	if err != nil {
+		return nil, err
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return &Store{Dir: dir}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{Dir: resolved}
+	for _, d := range []string{s.runs(), s.leases()} {
+		if _, err := checkDir(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// place is the absolute path of a store that is named so.
+func place(dir string) (string, error) {
+	if dir == "" {
+		var err error
+		if dir, err = defaultDir(); err != nil {
+			return "", err
+		}
+	}
+	return filepath.Abs(dir)
 }
 
 func defaultDir() (string, error) {
@@ -114,19 +142,19 @@ func (s *Store) leases() string { return filepath.Join(s.Dir, "leases") }
 // behind. ErrExists when the id is taken.
 func (s *Store) Create(id string) (*Run, error) {
 	if err := ValidID(id); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	r := s.run(id)
 	switch err := os.Mkdir(r.dir, 0o700); {
 	case errors.Is(err, fs.ErrExist):
-		return nil, fmt.Errorf("store: run %s: %w", id, ErrExists)
+		return nil, fmt.Errorf("run %s: %w", id, ErrExists)
 	case err != nil:
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	if err := r.begin(); err != nil {
 		r.Close()
 		os.RemoveAll(r.dir)
-		return nil, fmt.Errorf("store: run %s: %w", id, err)
+		return nil, fmt.Errorf("run %s: %w", id, err)
 	}
 	return r, nil
 }
@@ -134,7 +162,7 @@ func (s *Store) Create(id string) (*Run, error) {
 // Get finds a run by its id, or by a beginning of it that no other run has.
 func (s *Store) Get(id string) (*Run, error) {
 	if id == "" || strings.ContainsAny(id, `/\`) {
-		return nil, fmt.Errorf("store: run %q: %w", clip(id), ErrNotFound)
+		return nil, fmt.Errorf("run %q: %w", clip(id), ErrNotFound)
 	}
 	if ValidID(id) == nil {
 		_, err := checkDir(s.run(id).dir)
@@ -142,7 +170,7 @@ func (s *Store) Get(id string) (*Run, error) {
 			return s.run(id), nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("store: %w", err)
+			return nil, err
 		}
 	}
 	names, err := s.names()
@@ -157,22 +185,26 @@ func (s *Store) Get(id string) (*Run, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return nil, fmt.Errorf("store: run %q: %w: see `rein runs`", clip(id), ErrNotFound)
+		return nil, fmt.Errorf("run %q: %w: see `rein runs`", clip(id), ErrNotFound)
 	case len(found) > 1:
 		shown := found[:min(len(found), 5)]
-		return nil, fmt.Errorf("store: run %q: %w: %s", id, ErrAmbiguous, strings.Join(shown, ", "))
+		return nil, fmt.Errorf("run %q: %w: %s", id, ErrAmbiguous, strings.Join(shown, ", "))
 	}
 	if _, err := checkDir(s.run(found[0]).dir); err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	return s.run(found[0]), nil
 }
 
-// names are the names in the runs directory that could be ids.
+// names are the names in the runs directory that could be ids; none when it was
+// never made.
 func (s *Store) names() ([]string, error) {
 	ents, err := os.ReadDir(s.runs())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return nil, fmt.Errorf("store: %w", err)
+		return nil, err
 	}
 	var names []string
 	for _, e := range ents {

@@ -44,9 +44,9 @@ func Follow(ctx context.Context, path string, o *FollowOptions) io.ReadCloser {
 	f.file, f.err = disk.Open(path)
 	switch {
 	case f.err != nil:
-		f.err = fmt.Errorf("transcript: %w", f.err)
+		f.err = fmt.Errorf("%w", f.err)
 	case o.From < 0:
-		f.err = fmt.Errorf("transcript: follow from %d: not an offset", o.From)
+		f.err = fmt.Errorf("follow from %d: not an offset", o.From)
 	}
 	return f
 }
@@ -94,7 +94,7 @@ func (f *follower) read(p []byte) (int, error) {
 			return n, nil
 		}
 		if err != nil && err != io.EOF {
-			return 0, fmt.Errorf("transcript: %w", err)
+			return 0, err
 		}
 		if err := f.check(); err != nil {
 			return 0, err
@@ -110,17 +110,17 @@ func (f *follower) read(p []byte) (int, error) {
 func (f *follower) check() error {
 	st, err := f.file.Stat()
 	if err != nil {
-		return fmt.Errorf("transcript: %w", err)
+		return err
 	}
 	if st.Size() < f.at {
-		return fmt.Errorf("transcript: %s: %w: %d bytes, %d were there", f.path, ErrTruncated, st.Size(), f.at)
+		return fmt.Errorf("%s: %w: %d bytes, %d were there", f.path, ErrTruncated, st.Size(), f.at)
 	}
 	now, err := os.Lstat(f.path)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && !os.SameFile(st, now)) {
-		return fmt.Errorf("transcript: %s: %w", f.path, ErrReplaced)
+		return fmt.Errorf("%s: %w", f.path, ErrReplaced)
 	}
 	if err != nil {
-		return fmt.Errorf("transcript: %w", err)
+		return err
 	}
 	return nil
 }

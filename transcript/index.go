@@ -79,7 +79,7 @@ type IndexWriter struct {
 func CreateIndex(path string) (*IndexWriter, error) {
 	f, err := disk.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("transcript: index: %w", err)
+		return nil, fmt.Errorf("index of the transcript: %w", err)
 	}
 	w := &IndexWriter{f: f}
 	marks, size, _, err := readMarks(f)
@@ -94,7 +94,7 @@ func CreateIndex(path string) (*IndexWriter, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("transcript: index: %w", err)
+		return nil, fmt.Errorf("index of the transcript: %w", err)
 	}
 	w.next = w.last
 	return w, nil
@@ -126,7 +126,7 @@ func (w *IndexWriter) flush() error {
 	}
 	b := w.next.record()
 	if _, err := w.f.Write(b[:]); err != nil {
-		w.err = fmt.Errorf("transcript: index: %w", err)
+		w.err = fmt.Errorf("index of the transcript: %w", err)
 		return w.err
 	}
 	w.last = w.next
@@ -137,7 +137,7 @@ func (w *IndexWriter) flush() error {
 func (w *IndexWriter) Close() error {
 	err := w.flush()
 	if cerr := w.f.Close(); err == nil && cerr != nil {
-		err = fmt.Errorf("transcript: index: %w", cerr)
+		err = fmt.Errorf("index of the transcript: %w", cerr)
 	}
 	return err
 }
@@ -157,12 +157,12 @@ type Index struct {
 func OpenIndex(path, idx string) (*Index, error) {
 	f, err := disk.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("transcript: %w", err)
+		return nil, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("transcript: %w", err)
+		return nil, err
 	}
 
 	x := &Index{}
@@ -182,7 +182,7 @@ func OpenIndex(path, idx string) (*Index, error) {
 	if rest := st.Size() - x.last().Offset; rest > slack || (rest > 0 && len(x.Marks) == 0) {
 		x.TimesLost = true
 		if err := x.scan(f, st.Size()); err != nil {
-			return nil, fmt.Errorf("transcript: %w", err)
+			return nil, err
 		}
 	}
 	return x, nil
@@ -266,7 +266,7 @@ func (x *Index) At(t time.Time) Mark {
 // io.EOF when the transcript has no such line.
 func (x *Index) LineOffset(r io.ReaderAt, n int64) (int64, error) {
 	if n < 1 {
-		return 0, fmt.Errorf("transcript: line %d: lines are counted from 1", n)
+		return 0, fmt.Errorf("line %d: lines are counted from 1", n)
 	}
 	m := x.Find(n)
 	skip := n - 1 - m.Lines // newlines

@@ -14,11 +14,11 @@ import (
 // has no times for. ctx ends the waiting; its cause is then the error.
 func Replay(ctx context.Context, path string, idx *Index, speed float64, w io.Writer) error {
 	if !(speed >= 0) { // NaN too
-		return fmt.Errorf("transcript: replay speed %v: give 0 for at once, 1 for the original pace", speed)
+		return fmt.Errorf("replay speed %v: give 0 for at once, 1 for the original pace", speed)
 	}
 	f, err := disk.Open(path)
 	if err != nil {
-		return fmt.Errorf("transcript: %w", err)
+		return err
 	}
 	defer f.Close()
 
@@ -77,7 +77,7 @@ func copyTo(ctx context.Context, w io.Writer, r io.Reader, buf []byte) error {
 		case io.EOF:
 			return nil
 		default:
-			return fmt.Errorf("transcript: %w", err)
+			return err
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"io"
 
 	"github.com/rein-run/rein/internal/disk"
@@ -15,17 +14,17 @@ import (
 func Sum(path string) (n int64, sha string, err error) {
 	f, err := disk.Open(path)
 	if err != nil {
-		return 0, "", fmt.Errorf("transcript: %w", err)
+		return 0, "", err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return 0, "", fmt.Errorf("transcript: %w", err)
+		return 0, "", err
 	}
 	h := sha256.New()
 	n, err = io.CopyBuffer(struct{ io.Writer }{h}, io.LimitReader(f, st.Size()), make([]byte, 256<<10))
 	if err != nil {
-		return n, "", fmt.Errorf("transcript: %w", err)
+		return n, "", err
 	}
 	return n, hex.EncodeToString(h.Sum(nil)), nil
 }
@@ -36,12 +35,12 @@ func Sum(path string) (n int64, sha string, err error) {
 func TailOffset(path string, n int) (int64, error) {
 	f, err := disk.Open(path)
 	if err != nil {
-		return 0, fmt.Errorf("transcript: %w", err)
+		return 0, err
 	}
 	defer f.Close()
 	st, err := f.Stat()
 	if err != nil {
-		return 0, fmt.Errorf("transcript: %w", err)
+		return 0, err
 	}
 	size := st.Size()
 	if n <= 0 {
@@ -52,7 +51,7 @@ func TailOffset(path string, n int) (int64, error) {
 		b := buf[:min(end, int64(len(buf)))]
 		at := end - int64(len(b))
 		if _, err := f.ReadAt(b, at); err != nil {
-			return 0, fmt.Errorf("transcript: %w", err)
+			return 0, err
 		}
 		if end == size {
 			// The newline that ends the file ends its last line; it is not the

@@ -37,12 +37,12 @@ func Append(path string) (*Writer, error) {
 func newWriter(path string, flag int) (*Writer, error) {
 	f, err := disk.OpenFile(path, flag|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("transcript: %w", err)
+		return nil, err
 	}
 	st, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("transcript: %w", err)
+		return nil, err
 	}
 	w := &Writer{path: path, f: f}
 	w.size.Store(st.Size())
