@@ -185,6 +185,7 @@ const (
 	ExitGaveUp     = 11
 	ExitHangup     = 129
 	ExitInterrupt  = 130
+	ExitQuit       = 131
 	ExitTerminate  = 143
 )
 
@@ -218,6 +219,8 @@ func (r *Report) ExitCode() int {
 			return ExitHangup
 		case CancelTerminate, CancelStop:
 			return ExitTerminate
+		case CancelQuit:
+			return ExitQuit
 		}
 		return ExitInterrupt
 	}
@@ -232,6 +235,7 @@ const (
 	CancelInterrupt = "SIGINT"
 	CancelTerminate = "SIGTERM"
 	CancelHangup    = "SIGHUP"
+	CancelQuit      = "SIGQUIT" // without a grace
 	CancelStop      = "rein runs stop"
 	CancelContext   = "context"
 )

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -424,6 +425,9 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	}
 }
 
+// said is an error of package boundary for a person, who knows no packages.
+func said(err error) string { return strings.TrimPrefix(err.Error(), "boundary: ") }
+
 type redactor interface{ String(string) string }
 
 func nonNil[T any](s []T) []T {
@@ -442,7 +446,7 @@ func checkBoundary(ctx context.Context, run git.Runner, before boundary.Snapshot
 	if err != nil && len(changes) == 0 {
 		// It could be read before and cannot be read now. Whoever can take the
 		// means of checking away must not be called clean for it (law 8).
-		why := clip(err.Error(), maxEvidence)
+		why := clip(said(err), maxEvidence)
 		return Boundary{Why: why, Changes: []Change{{What: "can no longer be checked", Ref: before.CommonDir, Before: before.Head.OID, After: why}}}
 	}
 	b := Boundary{Checked: true}

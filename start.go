@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -225,7 +226,10 @@ func (p *prepared) pickAgent(ctx context.Context) error {
 	if len(agents.All()) == 0 {
 		agents = Agents()
 	}
-	cache := agent.NewCache(filepath.Join(p.store.Dir, "probes.json"))
+	var cache *agent.Cache
+	if _, err := os.Stat(p.store.Dir); err == nil { // who only asks makes no store
+		cache = agent.NewCache(filepath.Join(p.store.Dir, "probes.json"))
+	}
 	probe := func(a agent.Agent) (agent.Facts, error) {
 		return agent.Probe(ctx, p.host, a, &agent.ProbeOptions{HostName: p.where, Exe: p.opts.Exes[a.Name()], Env: p.task.Env, Cache: cache})
 	}
@@ -240,19 +244,20 @@ func (p *prepared) pickAgent(ctx context.Context) error {
 	}
 	// The first installed one in the order of the registry is also the only
 	// one where there is only one.
-	var missing []error
+	none := &NoAgentError{}
 	for _, a := range agents.All() {
 		facts, err := probe(a)
 		if err == nil {
 			p.agent, p.facts = a, facts
 			return nil
 		}
-		if !errors.Is(err, driver.ErrNotFound) {
+		missing, ok := errors.AsType[*agent.NotInstalledError](err)
+		if !ok {
 			return err
 		}
-		missing = append(missing, err)
+		none.Missing = append(none.Missing, missing)
 	}
-	return fmt.Errorf("%w: %w", ErrNoAgent, errors.Join(missing...))
+	return none
 }
 
 // buildSpec turns the agent's command into what the host is asked.
@@ -334,6 +339,7 @@ type Plan struct {
 	Prompt  string            `json:"prompt"`
 	By      agent.Channel     `json:"prompt_by"`
 	Clocks  map[string]string `json:"clocks"`
+	Limits  map[string]string `json:"limits"` // by the names of the configuration: bytes, processes, or none
 }
 
 // Describe validates a task and says what would be started. It starts nothing
@@ -351,7 +357,12 @@ func (p *prepared) plan() *Plan {
 		Agent: p.agent.Name(), Version: p.facts.Version, Exe: p.facts.Exe, Host: p.where, Dir: p.task.Dir,
 		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
-		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(),
+		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(), Limits: map[string]string{},
+	}
+	for name, n := range map[string]int64{"max_memory": p.task.Limits.Memory, "max_procs": int64(p.task.Limits.Procs), "max_output": p.task.Limits.Output} {
+		if plan.Limits[name] = "none"; n > 0 {
+			plan.Limits[name] = strconv.FormatInt(n, 10)
+		}
 	}
 	for _, f := range p.cmd.Files {
 		plan.Files = append(plan.Files, filepath.Join(p.store.RunDir(p.id), f.Name))
@@ -413,7 +424,7 @@ func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
 	} else if r.before, err = boundary.Take(ctx, p.git, p.task.Dir); err != nil {
 		// A repository that cannot be read does not keep the agent from its
 		// work; the report says that nothing was checked, and why.
-		r.before.Why, err = clip(err.Error(), maxEvidence), nil
+		r.before.Why, err = clip(said(err), maxEvidence), nil
 	}
 	if err := writeJSON(dir, "before.json", r.before); err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host"
@@ -84,6 +85,34 @@ var (
 	ErrNoAgent     = errors.New("no agent is installed")
 	ErrContainment = driver.ErrContainment
 )
+
+// NoAgentError says which CLIs were looked for. It matches ErrNoAgent and
+// driver.ErrNotFound.
+type NoAgentError struct {
+	Missing []*agent.NotInstalledError
+}
+
+func (e *NoAgentError) Error() string {
+	s := ErrNoAgent.Error()
+	if len(e.Missing) == 0 {
+		return s
+	}
+	var lines []string
+	for _, m := range e.Missing {
+		if m.Install != "" {
+			lines = append(lines, m.Install)
+		}
+	}
+	if len(lines) > 0 {
+		s += ": install one: " + strings.Join(lines, " | ")
+	}
+	return s + fmt.Sprintf(" (searched PATH %s)", e.Missing[0].Path)
+}
+
+// Is matches both sentinels.
+func (e *NoAgentError) Is(target error) bool {
+	return target == ErrNoAgent || target == driver.ErrNotFound
+}
 
 // TaskError says which part of a Task is unusable and what would be usable.
 type TaskError struct {

@@ -49,7 +49,7 @@ type NotInstalledError struct {
 }
 
 func (e *NotInstalledError) Error() string {
-	s := fmt.Sprintf("%s: %s not found in PATH (%s)", e.Agent, strings.Join(e.Names, " or "), e.Path)
+	s := fmt.Sprintf("%s is not installed: %s not found in PATH (%s)", e.Agent, strings.Join(e.Names, " or "), e.Path)
 	if e.Install != "" {
 		s += "; install it: " + e.Install
 	}
@@ -65,8 +65,8 @@ func (e *NotInstalledError) Is(target error) bool { return target == driver.ErrN
 //
 // A CLI that is not there is a *NotInstalledError. One that is there but
 // cannot print its version is an error with its own words (pi 1.6.0 dies at
-// its first import on node 20). A version that is printed in another form than
-// is known is "".
+// its first import on node 20), and so is one that prints nothing at all: it is
+// something else. A version that is printed in another form than is known is "".
 func Probe(ctx context.Context, h ProbeHost, a Agent, o *ProbeOptions) (Facts, error) {
 	if o == nil {
 		o = &ProbeOptions{}
@@ -136,6 +136,9 @@ func version(ctx context.Context, h ProbeHost, p Prober, c Capabilities, exe str
 		return v, nil
 	}
 	if exit.Reason == driver.Exited && exit.Code != nil && *exit.Code == 0 {
+		if len(bytes.TrimSpace(out)) == 0 && len(bytes.TrimSpace(errOut)) == 0 {
+			return "", fmt.Errorf("%s printed nothing, so %s is not the CLI that it is taken for", what, exe)
+		}
 		return "", nil
 	}
 	how := string(exit.Reason)

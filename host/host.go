@@ -71,7 +71,14 @@ type Error struct {
 	Err  error
 }
 
-func (e *Error) Error() string { return e.Host + " " + e.Op + ": " + e.Err.Error() }
+// Error names the host only where it is another machine.
+func (e *Error) Error() string {
+	if e.Host == "local:" {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("%s on %s: %v", e.Op, e.Host, e.Err)
+}
+
 func (e *Error) Unwrap() error { return e.Err }
 
 func (h *Host) wrap(op string, err error) error {
