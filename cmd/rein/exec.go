@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -16,13 +17,13 @@ import (
 )
 
 type execCmd struct {
-	On    string        `help:"Where the command runs (default: local:)." placeholder:"HOST"`
-	Dir   string        `short:"C" help:"Working directory there." placeholder:"DIR"`
-	Env   []string      `short:"e" help:"Variable to set: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
-	Unset []string      `help:"Variable to remove; may be repeated." placeholder:"NAME" sep:"none"`
-	Merge bool          `help:"stderr into stdout, in the order written."`
-	Grace time.Duration `help:"From TERM to KILL." default:"1s"`
-	Cmd   []string      `arg:"" optional:"" passthrough:"" help:"The command, after --."`
+	On    string   `help:"Where the command runs (default: local:)." placeholder:"HOST"`
+	Dir   string   `short:"C" help:"Working directory there." placeholder:"DIR"`
+	Env   []string `short:"e" help:"Variable to set: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
+	Unset []string `help:"Variable to remove; may be repeated." placeholder:"NAME" sep:"none"`
+	Merge bool     `help:"stderr into stdout, in the order written."`
+	Grace span     `help:"From TERM to KILL." default:"1s"`
+	Cmd   []string `arg:"" optional:"" passthrough:"" help:"The command, after --."`
 }
 
 func (execCmd) Help() string {
@@ -51,13 +52,28 @@ func (p *passthrough) Data(s driver.Stream, b []byte) {
 	}
 }
 
+// endOnSignal gives the command its grace on the first signal; the second one,
+// and SIGQUIT, kill it at once.
+func endOnSignal(sigs <-chan os.Signal, cancel context.CancelFunc, running <-chan *host.Process) {
+	s := <-sigs
+	cancel()
+	if s != syscall.SIGQUIT {
+		<-sigs
+	}
+	p := <-running
+	_ = p.Kill(context.Background()) // bounded by package host; Wait says how it went
+}
+
 func (c *execCmd) Run(a *app) error {
 	if c.On != "" && c.On != "local:" && c.On != "local" {
 		return usage("--on %s: this version runs commands on this machine only (local:)", c.On)
 	}
 	argv := c.Cmd
-	if len(argv) > 0 && argv[0] == "--" {
+	switch {
+	case len(argv) > 0 && argv[0] == "--":
 		argv = argv[1:]
+	case len(argv) > 0 && strings.HasPrefix(argv[0], "-"):
+		return usage("unknown flag %s: rein help exec; a command of this name stands after --", argv[0])
 	}
 	if len(argv) == 0 {
 		return usage("there is no command: rein exec -- CMD ARGS…")
@@ -66,20 +82,27 @@ func (c *execCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if c.Grace <= 0 {
-		return usage("--grace %s: it must be positive", c.Grace)
-	}
 
-	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	sigs := make(chan os.Signal, 4)
+	signal.Notify(sigs, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if !signal.Ignored(syscall.SIGQUIT) {
+		signal.Notify(sigs, syscall.SIGQUIT)
+	}
+	a.ownQuit()
+	defer signal.Stop(sigs)
+	running := make(chan *host.Process, 1)
+	go endOnSignal(sigs, cancel, running)
 	h := host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)
 	out := &passthrough{out: a.stdout, err: a.stderr}
 	p, err := h.Start(ctx, &driver.Spec{
-		Argv: argv, Dir: c.Dir, Env: env, Unset: c.Unset, MergeStderr: c.Merge, Grace: c.Grace, Input: a.stdin,
+		Argv: argv, Dir: c.Dir, Env: env, Unset: c.Unset, MergeStderr: c.Merge, Grace: time.Duration(c.Grace), Input: a.stdin,
 	}, out)
 	if err != nil {
 		return startError{err}
 	}
+	running <- p
 	exit, err := p.Wait(context.Background())
 	if err != nil {
 		return err

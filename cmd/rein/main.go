@@ -7,9 +7,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -20,6 +24,7 @@ import (
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/store"
+	"github.com/rein-run/rein/watch"
 )
 
 // cli is the whole command line, one field and one file per verb.
@@ -39,6 +44,29 @@ type app struct {
 	stdin          *os.File
 	stdout, stderr *os.File
 	stateDir       string
+	quit           chan os.Signal // Ctrl-\, until a verb makes it its own
+}
+
+// ownQuit: the verb does something of its own on SIGQUIT.
+func (a *app) ownQuit() {
+	if a.quit != nil {
+		signal.Stop(a.quit)
+	}
+}
+
+// onQuit ends a verb that has nothing to clean up: the Go runtime would fill the
+// terminal with its goroutines. An ignored signal stays so: a script's background
+// job has it from the shell.
+func (a *app) onQuit() {
+	if signal.Ignored(syscall.SIGQUIT) {
+		return
+	}
+	a.quit = make(chan os.Signal, 1)
+	signal.Notify(a.quit, syscall.SIGQUIT)
+	go func() {
+		<-a.quit
+		os.Exit(rein.ExitQuit)
+	}()
 }
 
 func main() {
@@ -78,12 +106,11 @@ func run(args []string, a *app) (code int) {
 			code = exit // --help and --version
 		}
 	}()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
+	a.onQuit()
+	args = askHelp(args)
 	kctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(a.stderr, "rein: %s\n", err)
+		fmt.Fprintf(a.stderr, "rein: %s\n", typed(err))
 		var pe *kong.ParseError
 		if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
 			fmt.Fprintf(a.stderr, "See: rein %s --help\n", pe.Context.Selected().Path())
@@ -102,6 +129,11 @@ func run(args []string, a *app) (code int) {
 		return int(ec)
 	}
 	fmt.Fprintf(a.stderr, "rein: %s\n", oneLine(err))
+	return codeOf(err)
+}
+
+// codeOf is the exit code for an error that was told.
+func codeOf(err error) int {
 	var u usageError
 	var ns startError
 	switch {
@@ -111,6 +143,44 @@ func run(args []string, a *app) (code int) {
 		return rein.ExitNotStarted
 	}
 	return rein.ExitFailed
+}
+
+// span is a time as the clocks are written, from the command line.
+type span time.Duration
+
+// UnmarshalText reads 90s, 5m or 1h30m.
+func (d *span) UnmarshalText(b []byte) error {
+	v, err := watch.Parse(string(b))
+	if err != nil || v <= 0 {
+		return fmt.Errorf("%q is not a time: write 90s, 5m or 1h30m", b)
+	}
+	*d = span(v)
+	return nil
+}
+
+func (d span) String() string { return watch.Format(time.Duration(d)) }
+
+// typed is an error of the parser as a sentence.
+func typed(err error) string {
+	s := oneLine(err)
+	if what, ok := strings.CutPrefix(s, "expected "); ok {
+		s = strings.ReplaceAll(what, `"`, "") + " is missing"
+	}
+	return s
+}
+
+// askHelp makes --help of what else people type for it. A prompt and a command
+// are left as they are.
+func askHelp(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(slices.Clone(args[1:]), "--help")
+	case len(args) == 2 && args[1] == "help" && slices.Contains([]string{"runs", "agents", "reap"}, args[0]):
+		return []string{args[0], "--help"}
+	}
+	return args
 }
 
 type exited struct{}
@@ -152,24 +222,35 @@ func (c cleaner) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// store opens the store that the command line or the configuration names.
+// store finds the store that the command line or the user's configuration names,
+// for a verb that looks: nothing is made where there is none. A project has no
+// say in it, and its mistakes must not keep anybody from stopping a run.
 func (a *app) store() (*store.Store, error) {
-	if a.stateDir != "" {
-		return openStore(a.stateDir)
+	dir := a.stateDir
+	if dir == "" {
+		cfg, err := config.Load(".", os.Getenv, &config.Options{NoProject: true})
+		if err != nil {
+			return nil, usageError{err}
+		}
+		dir = cfg.StateDir
 	}
-	cfg, err := config.Load(".", os.Getenv, nil)
+	s, err := store.Find(dir)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, usageError{noPlace(err)}
 	}
-	return openStore(cfg.StateDir)
+	return s, nil
 }
 
 func openStore(dir string) (*store.Store, error) {
 	s, err := store.Open(dir)
 	if err != nil {
-		return nil, startError{fmt.Errorf("no place to keep runs: %w: name another with --state-dir", err)}
+		return nil, startError{noPlace(err)}
 	}
 	return s, nil
+}
+
+func noPlace(err error) error {
+	return fmt.Errorf("no place to keep runs: %w: name another with --state-dir", err)
 }
 
 // keeperArgv starts this very binary as a keeper.

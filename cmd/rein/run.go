@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -20,9 +19,8 @@ import (
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
-	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
-	"github.com/rein-run/rein/watch"
 )
 
 type runCmd struct {
@@ -114,6 +112,10 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 	if !signal.Ignored(syscall.SIGHUP) { // nohup rein run …
 		signal.Notify(sigs, syscall.SIGHUP)
 	}
+	if !signal.Ignored(syscall.SIGQUIT) { // a background job of a script
+		signal.Notify(sigs, syscall.SIGQUIT)
+	}
+	a.ownQuit()
 	defer signal.Stop(sigs)
 	// Whoever reads our stdout may go away (| head -1). Without this the Go
 	// runtime would end us with SIGPIPE, and the run with us. It must be Notify:
@@ -131,6 +133,7 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		if err != nil {
 			return notStarted(err)
 		}
+		c.unknownVersion(a, plan)
 		return printPlan(a, plan, cfg, c.JSON)
 	}
 
@@ -152,6 +155,7 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 	}
 	handle <- r
 	started(r.ID(), nil)
+	c.unknownVersion(a, r.Plan())
 	screen.Start(r)
 
 	// Viewers follow the file at their own pace: a slow reader of our stdout
@@ -206,17 +210,24 @@ func cancelledCode(ctx context.Context) (int, bool) {
 }
 
 // forwardSignals turns the first signal into a graceful end and every later one
-// into a kill. A detached run has no terminal to hang up.
+// into a kill; SIGQUIT is both at once. A detached run has no terminal to hang up.
 func forwardSignals(sigs <-chan os.Signal, cancel context.CancelCauseFunc, handle <-chan *rein.Run, detached bool) {
 	var r *rein.Run
+	quit := false
 	for {
 		select {
 		case r = <-handle:
+			if quit {
+				r.Cancel(rein.CancelQuit)
+				r.Cancel(rein.CancelQuit)
+			}
 		case s := <-sigs:
 			by := rein.CancelInterrupt
 			switch s {
 			case syscall.SIGTERM:
 				by = rein.CancelTerminate
+			case syscall.SIGQUIT:
+				by, quit = rein.CancelQuit, true
 			case syscall.SIGHUP:
 				by = rein.CancelHangup
 				if detached {
@@ -232,6 +243,9 @@ func forwardSignals(sigs <-chan os.Signal, cancel context.CancelCauseFunc, handl
 			cancel(rein.CancelledBy(by))
 			if r != nil {
 				r.Cancel(by)
+				if quit {
+					r.Cancel(by)
+				}
 			}
 		}
 	}
@@ -317,7 +331,11 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	if err := errors.Join(c.flags(cfg), cfg.Validate()); err != nil {
 		return fail(usageError{err})
 	}
-	s, err := openStore(cmp.Or(a.stateDir, cfg.StateDir))
+	open := openStore
+	if c.DryRun {
+		open = store.Find
+	}
+	s, err := open(cmp.Or(a.stateDir, cfg.StateDir))
 	if err != nil {
 		return fail(err)
 	}
@@ -413,6 +431,9 @@ func (c *runCmd) prompt(a *app) (string, error) {
 	default:
 		return "", usage("the prompt is %d arguments: put it in quotes", len(c.Prompt))
 	}
+	if c.Prompt[0] == "help" {
+		return "", usage("rein help run says how; for a prompt of this one word: echo help | rein run -")
+	}
 	if c.Prompt[0] != "-" {
 		return c.Prompt[0], nil
 	}
@@ -426,125 +447,13 @@ func (c *runCmd) prompt(a *app) (string, error) {
 	return string(b), nil
 }
 
-func (c *runCmd) env(cfg *config.Config) (driver.Env, error) {
-	env := driver.Env{}
-	files := c.EnvFile
-	if cfg != nil && cfg.EnvFile != "" {
-		files = append([]string{cfg.EnvFile}, files...)
+// unknownVersion says that an executable may not be what it is taken for. A
+// wrapper script that prints something of its own is a good reason; a wrong
+// --agent-exe is another.
+func (c *runCmd) unknownVersion(a *app, p *rein.Plan) {
+	if p.Version == "" && !c.Quiet {
+		fmt.Fprintf(a.stderr, "rein: %s does not say its version as %s does: see that it is %s\n", p.Exe, p.Agent, p.Agent)
 	}
-	for _, name := range files {
-		b, err := readAtMost(name, maxEnvFile)
-		if err != nil {
-			return nil, usage("--env-file: %s", err)
-		}
-		if err := parseEnvFile(name, b, env); err != nil {
-			return nil, err
-		}
-	}
-	for _, e := range c.Env {
-		k, v, ok := strings.Cut(e, "=")
-		if !ok {
-			if v, ok = os.LookupEnv(k); !ok {
-				return nil, usage("--env %s: it is not set here; write --env %s=VALUE", k, k)
-			}
-		}
-		env[k] = v
-	}
-	return env, nil
-}
-
-// maxEnvFile is more than the kernel takes in all variables together.
-const maxEnvFile = 4 << 20
-
-// readAtMost reads a file that may be a pipe or a device: <(…) is a usual thing
-// to write here, and /dev/zero has no end.
-func readAtMost(name string, limit int64) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(b)) > limit {
-		err = fmt.Errorf("%s: longer than %d MiB", name, limit>>20)
-	}
-	return b, err
-}
-
-// parseEnvFile reads NAME=VALUE lines: blank lines and those that begin with #
-// are skipped, "export " in front is allowed, one pair of quotes around the
-// value is taken off, and nothing is expanded. Errors never show a value.
-func parseEnvFile(name string, b []byte, env driver.Env) error {
-	for i, line := range bytes.Split(b, []byte("\n")) {
-		s := strings.TrimSpace(strings.TrimSuffix(string(line), "\r"))
-		if s == "" || s[0] == '#' {
-			continue
-		}
-		k, v, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(s, "export ")), "=")
-		k = strings.TrimSpace(k)
-		if !ok || k == "" || strings.ContainsAny(k, " \t\x00") {
-			return usage("%s:%d: not a NAME=VALUE line", name, i+1)
-		}
-		v = strings.TrimSpace(v)
-		if n := len(v); n >= 2 && (v[0] == '"' || v[0] == '\'') && v[n-1] == v[0] {
-			v = v[1 : n-1]
-		}
-		env[k] = v
-	}
-	return nil
-}
-
-// checkReportFile refuses before the start what could not be written after it.
-func checkReportFile(name string) error {
-	if name == "" {
-		return nil
-	}
-	if info, err := os.Stat(name); err == nil {
-		if info.IsDir() {
-			return usage("--report: %s is a directory: name a file in it", name)
-		}
-		f, err := os.OpenFile(name, os.O_WRONLY|nonblock, 0) // a FIFO that nobody reads is refused, not waited for
-		if err != nil {
-			return usage("--report: %s", err)
-		}
-		return f.Close()
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
-	if err != nil {
-		return usage("--report: %s", err)
-	}
-	f.Close()
-	return os.Remove(f.Name())
-}
-
-// writeReportFile replaces the file at once, so that a reader never sees half a
-// report. What is no regular file (/dev/stdout) is written through.
-func writeReportFile(name string, rep *rein.Report) error {
-	b, err := json.MarshalIndent(rep, "", "  ")
-	if err != nil {
-		return err
-	}
-	b = append(b, '\n')
-	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
-		f, err := os.OpenFile(name, os.O_WRONLY|nonblock, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(b)
-		return errors.Join(err, f.Close())
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 // notStarted says why, and picks the exit code: what was typed wrongly is 2,
@@ -563,44 +472,3 @@ type startError struct{ err error }
 
 func (e startError) Error() string { return e.err.Error() }
 func (e startError) Unwrap() error { return e.err }
-
-func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
-	if asJSON {
-		enc := json.NewEncoder(a.stdout)
-		enc.SetIndent("", "  ")
-		return enc.Encode(p)
-	}
-	w := bufio.NewWriter(a.stdout)
-	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, p.Version, p.Exe)
-	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
-	fmt.Fprintf(w, "mode       %s\n", p.Mode)
-	fmt.Fprintf(w, "host       %s\n", p.Host)
-	fmt.Fprintf(w, "directory  %s\n", p.Dir)
-	fmt.Fprintf(w, "argv       %s\n", quoteArgv(p.Argv))
-	fmt.Fprintf(w, "env set    %s\n", cmp.Or(strings.Join(p.Env, " "), "nothing"))
-	fmt.Fprintf(w, "env unset  %s\n", cmp.Or(strings.Join(p.Unset, " "), "nothing"))
-	fmt.Fprintf(w, "files      %s\n", cmp.Or(strings.Join(p.Files, " "), "none"))
-	var clocks []string
-	for _, name := range watch.Names() {
-		clocks = append(clocks, name+" "+p.Clocks[name])
-	}
-	fmt.Fprintf(w, "clocks     %s\n", strings.Join(clocks, ", "))
-	for _, v := range cfg.Values() {
-		fmt.Fprintf(w, "setting    %s: %s (%s)\n", v.Key, v.Text, v.Origin)
-	}
-	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
-	return w.Flush()
-}
-
-// quoteArgv writes an argv so that a shell would read it back.
-func quoteArgv(argv []string) string {
-	q := make([]string, len(argv))
-	for i, s := range argv {
-		if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-			q[i] = s
-			continue
-		}
-		q[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return strings.Join(q, " ")
-}

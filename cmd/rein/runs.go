@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -72,13 +73,17 @@ func (c *runsList) Run(a *app) error {
 		return err
 	}
 	var rows []listed
+	var damaged []string
 	for _, e := range entries {
-		if e.Err != nil {
-			fmt.Fprintf(a.stderr, "rein: %s: %s\n", e.ID, oneLine(e.Err))
-			continue
-		}
 		l := listed{}
-		if _, err := e.Run.ReadState(&l); err != nil {
+		err := e.Err
+		if err == nil {
+			_, err = e.Run.ReadState(&l)
+		}
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) || exists(e.Run.Dir()) { // not removed meanwhile
+				damaged = append(damaged, e.ID)
+			}
 			continue
 		}
 		ended := l.Schema == rein.ReportSchema
@@ -96,6 +101,13 @@ func (c *runsList) Run(a *app) error {
 		}
 		rows = append(rows, l)
 	}
+	if len(damaged) > 0 {
+		more := ""
+		if n := len(damaged) - 5; n > 0 {
+			damaged, more = damaged[:5], fmt.Sprintf(" (and %d more)", n)
+		}
+		fmt.Fprintf(a.stderr, "rein: damaged and not listed%s, to be removed with: rein runs rm %s\n", more, strings.Join(damaged, " "))
+	}
 	hidden := 0
 	if n := 20; !c.All && !c.JSON && len(rows) > n {
 		hidden = len(rows) - n
@@ -108,6 +120,10 @@ func (c *runsList) Run(a *app) error {
 				return err
 			}
 		}
+		return nil
+	}
+	if !exists(s.Runs()) && a.stateDir != "" {
+		fmt.Fprintf(a.stderr, "rein: no runs: nothing was ever kept in %s\n", s.Dir)
 		return nil
 	}
 	if len(rows) == 0 && len(c.Label) > 0 {
@@ -142,6 +158,11 @@ func (c *runsList) Run(a *app) error {
 	return nil
 }
 
+func exists(name string) bool {
+	_, err := os.Lstat(name)
+	return err == nil
+}
+
 func matches(labels map[string]string, want []string) bool {
 	for _, w := range want {
 		k, v, has := strings.Cut(w, "=")
@@ -171,6 +192,9 @@ func one(a *app, id string) (*store.Store, *store.Run, error) {
 	}
 	r, err := s.Get(id)
 	if err != nil {
+		if !exists(s.Runs()) && a.stateDir != "" {
+			err = fmt.Errorf("no run %s: nothing was ever kept in %s", id, s.Dir)
+		}
 		return nil, nil, usageError{err}
 	}
 	return s, r, nil
@@ -248,7 +272,7 @@ func (c *runsTail) Run(a *app) error {
 	if c.Stderr && term.IsTerminal(int(a.stdout.Fd())) {
 		w = cleaner{w}
 	}
-	ctx, cancel := untilInterrupt()
+	ctx, cancel := a.untilInterrupt()
 	defer cancel()
 	f, err := follow(ctx, s, r, filepath.Base(path), from, c.Follow, c.Raw)
 	if err != nil {
@@ -264,7 +288,8 @@ func (c *runsTail) Run(a *app) error {
 
 // untilInterrupt is the context of a viewer: Ctrl-C and Ctrl-\ leave it, and do
 // nothing to the run.
-func untilInterrupt() (context.Context, context.CancelFunc) {
+func (a *app) untilInterrupt() (context.Context, context.CancelFunc) {
+	a.ownQuit()
 	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGQUIT)
 }
 
@@ -332,7 +357,7 @@ func (c *runsTools) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilInterrupt()
+	ctx, cancel := a.untilInterrupt()
 	defer cancel()
 	from, err := follow(ctx, s, r, "transcript", 0, false, c.Raw)
 	if err != nil {
@@ -423,7 +448,7 @@ func (c *runsReplay) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilInterrupt()
+	ctx, cancel := a.untilInterrupt()
 	defer cancel()
 	if c.Raw {
 		err = transcript.Replay(ctx, path, idx, c.Speed, a.stdout)
@@ -467,7 +492,7 @@ func (c *runsAttach) Run(a *app) error {
 	if !s.Live(r.ID()) {
 		return fmt.Errorf("%s is over: rein runs show %s", r.ID(), r.ID())
 	}
-	ctx, cancel := untilInterrupt()
+	ctx, cancel := a.untilInterrupt()
 	defer cancel()
 	from, err := follow(ctx, s, r, "transcript", 0, true, c.Raw)
 	if err != nil {
@@ -539,9 +564,9 @@ func (c *runsStop) Run(a *app) error {
 }
 
 type runsExtend struct {
-	ID    string        `arg:"" help:"Id, a unique beginning of it, or 'last'."`
-	By    time.Duration `arg:"" help:"How much more, e.g. 10m."`
-	Clock string        `default:"total" enum:"startup,idle,tool,stall,total,completion" help:"Which clock (${enum})."`
+	ID    string `arg:"" help:"Id, a unique beginning of it, or 'last'."`
+	By    span   `arg:"" help:"How much more, e.g. 10m."`
+	Clock string `default:"total" enum:"startup,idle,tool,stall,total,completion" help:"Which clock (${enum})."`
 }
 
 func (c *runsExtend) Run(a *app) error {
@@ -553,7 +578,7 @@ func (c *runsExtend) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Extend(context.Background(), c.Clock, c.By); err != nil {
+	if err := m.Extend(context.Background(), c.Clock, time.Duration(c.By)); err != nil {
 		return err
 	}
 	fmt.Fprintf(a.stderr, "rein: %s has %s more on its %s clock\n", r.ID(), c.By, c.Clock)
@@ -564,22 +589,32 @@ type runsRm struct {
 	IDs []string `arg:"" name:"id" help:"Ids of runs that are over."`
 }
 
+// Run removes what it can, and says of each of the others why not. The exit
+// code is that of the first failure.
 func (c *runsRm) Run(a *app) error {
+	var first error
 	for _, id := range c.IDs {
 		s, r, err := one(a, id)
-		if err != nil {
-			return err
+		if errors.Is(err, store.ErrUnsafe) { // no directory: unlinked by its whole name
+			if s, err = a.store(); err == nil {
+				err = s.Remove(id)
+			}
+		} else if err == nil {
+			err = s.Remove(r.ID())
 		}
-		if err := s.Remove(r.ID()); err != nil {
-			return err
+		if err != nil {
+			fmt.Fprintf(a.stderr, "rein: %s\n", oneLine(err))
+			if first == nil {
+				first = exitCode(codeOf(err))
+			}
 		}
 	}
-	return nil
+	return first
 }
 
 type runsGC struct {
-	OlderThan time.Duration `default:"720h" help:"Remove runs that ended so long ago."`
-	Keep      int           `default:"20" help:"Keep so many of the newest in any case."`
+	OlderThan span `default:"720h" placeholder:"720h" help:"Remove runs that ended so long ago."`
+	Keep      int  `default:"20" help:"Keep so many of the newest in any case."`
 }
 
 func (c *runsGC) Run(a *app) error {
@@ -588,10 +623,7 @@ func (c *runsGC) Run(a *app) error {
 		return err
 	}
 	finishOthers(context.Background(), s, a.stderr)
-	if c.OlderThan <= 0 {
-		return usage("--older-than %s: a time such as 720h", c.OlderThan)
-	}
-	ids, freed, err := s.GC(c.OlderThan, c.Keep, 0)
+	ids, freed, err := s.GC(time.Duration(c.OlderThan), c.Keep, 0)
 	for _, id := range ids {
 		fmt.Fprintln(a.stdout, id)
 	}

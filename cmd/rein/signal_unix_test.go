@@ -5,6 +5,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,6 +140,92 @@ func TestSecondInterruptKills(t *testing.T) {
 		}
 	}()
 	r.ended(130, "SIGINT")
+}
+
+// Ctrl-\ is a second Ctrl-C: the tree is killed without the grace, here a day,
+// the report is made, and no goroutines are dumped.
+func TestQuitKills(t *testing.T) {
+	t.Parallel()
+	r := start(t, "--grace", "24h", "--total", "none")
+	r.cmd.Process.Signal(syscall.SIGQUIT)
+	r.ended(131, "SIGQUIT")
+	if bytes.Contains(r.err.Bytes(), []byte("goroutine")) {
+		t.Errorf("a dump: %s", r.err.String())
+	}
+}
+
+// A viewer is left by Ctrl-\ as by Ctrl-C, and the run goes on.
+func TestQuitOfAViewer(t *testing.T) {
+	t.Parallel()
+	r := start(t, "--id", "s", "--total", "none")
+	for _, args := range [][]string{{"attach", "s"}, {"tail", "-f", "s"}} {
+		v := exec.Command(r.cmd.Path)
+		v.Args = append([]string{"rein", "runs"}, args...)
+		v.Env = r.cmd.Env
+		var errOut bytes.Buffer
+		out, err := v.StdoutPipe()
+		v.Stderr = &errOut
+		if err == nil {
+			err = v.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 1)); err != nil { // it watches
+			t.Fatal(err, errOut.String())
+		}
+		v.Process.Signal(syscall.SIGQUIT)
+		io.Copy(io.Discard, out)
+		if err := v.Wait(); err != nil || bytes.Contains(errOut.Bytes(), []byte("goroutine")) {
+			t.Errorf("%v: %v: %s", args, err, errOut.String())
+		}
+	}
+	if out, errOut, err := r.rein("tail", "s"); err != nil || r.alive() == 0 {
+		t.Errorf("the run ended with its viewer: %s%s", out, errOut)
+	}
+	r.cmd.Process.Signal(syscall.SIGQUIT)
+	r.ended(131, "SIGQUIT")
+}
+
+// `rein exec` gives the grace on the first signal, and none on the second or on
+// Ctrl-\.
+func TestExecSignals(t *testing.T) {
+	for _, sigs := range [][]syscall.Signal{{syscall.SIGQUIT}, {syscall.SIGINT, syscall.SIGTERM}} {
+		t.Run(sigs[0].String(), func(t *testing.T) {
+			t.Parallel()
+			home := t.TempDir()
+			ready, pids := filepath.Join(home, "ready"), filepath.Join(home, "pids")
+			if err := fakeagent.Install(home, "claude"); err != nil {
+				t.Fatal(err)
+			}
+			exe, err := os.Executable()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sc := fakeagent.Scenario{Lax: true, Stdin: "never", Steps: []fakeagent.Step{
+				{Do: "ignore_term"}, {Do: "spawn", How: "setsid", Ignore: true}, {Do: "touch", Path: ready}, {Do: "hang"},
+			}}
+			r := &running{t: t, pids: pids, cmd: exec.Command(exe)}
+			r.cmd.Args = []string{"rein", "exec", "--grace", "24h", "--", filepath.Join(home, "claude"), "-p", "x"}
+			r.cmd.Env = append(os.Environ(), "HOME="+home, sc.Env(), fakeagent.EnvPids+"="+pids)
+			r.cmd.Stderr = &r.err
+			if err := r.cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { r.cmd.Process.Kill(); r.cmd.Wait() })
+			r.until("the command works", func() bool { _, err := os.Stat(ready); return err == nil })
+			for _, s := range sigs {
+				r.cmd.Process.Signal(s)
+			}
+			r.cmd.Wait()
+			if got := r.cmd.ProcessState.ExitCode(); got != 128+9 {
+				t.Errorf("exit %d: %s", got, r.err.String())
+			}
+			if n := r.alive(); n > 0 || bytes.Contains(r.err.Bytes(), []byte("goroutine")) {
+				t.Errorf("%d processes left: %s", n, r.err.String())
+			}
+		})
+	}
 }
 
 // A reader of stdout that goes away ends nothing: the run goes on to its

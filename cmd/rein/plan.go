@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/config"
+	"github.com/rein-run/rein/watch"
+)
+
+func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
+	if asJSON {
+		enc := json.NewEncoder(a.stdout)
+		enc.SetIndent("", "  ")
+		return enc.Encode(p)
+	}
+	w := bufio.NewWriter(a.stdout)
+	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, p.Version, p.Exe)
+	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
+	fmt.Fprintf(w, "mode       %s\n", p.Mode)
+	fmt.Fprintf(w, "host       %s\n", p.Host)
+	fmt.Fprintf(w, "directory  %s\n", p.Dir)
+	fmt.Fprintf(w, "argv       %s\n", quoteArgv(p.Argv))
+	fmt.Fprintf(w, "env set    %s\n", cmp.Or(strings.Join(p.Env, " "), "nothing"))
+	fmt.Fprintf(w, "env unset  %s\n", unset(p.Unset))
+	fmt.Fprintf(w, "files      %s\n", cmp.Or(strings.Join(p.Files, " "), "none"))
+	// Every clock and limit that is in force, and who said so.
+	set := map[string]config.Value{}
+	for _, v := range cfg.Values() {
+		set[v.Key] = v
+	}
+	plain := watch.Clocks{}.With(agent.Capabilities{Announces: true, Tools: true}).Strings()
+	row := func(what, name, value, from string) { fmt.Fprintf(w, "%-11s%-11s %s (%s)\n", what, name, value, from) }
+	for _, name := range watch.Names() {
+		in, v := p.Clocks[name], set[name]
+		from := v.Origin.String()
+		switch {
+		case v.Key == "" && in != plain[name]:
+			from = "for " + p.Agent
+		case v.Key != "" && in != v.Text:
+			from = fmt.Sprintf("cut to total; %s says %s", from, v.Text)
+		}
+		row("clock", name, in, from)
+	}
+	for _, name := range []string{"max_memory", "max_procs", "max_output"} {
+		v := set[name]
+		row("limit", name, cmp.Or(v.Text, "none"), v.Origin.String())
+	}
+	for _, v := range cfg.Values() {
+		if p.Clocks[v.Key] == "" && p.Limits[v.Key] == "" {
+			row("setting", v.Key, v.Text, v.Origin.String())
+		}
+	}
+	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
+	return w.Flush()
+}
+
+// unset names the variables that are removed and are there; --json has them all.
+func unset(names []string) string {
+	var here []string
+	for _, n := range names {
+		if _, ok := os.LookupEnv(n); ok {
+			here = append(here, n)
+		}
+	}
+	return cmp.Or(strings.Join(here, " "), "nothing that is set here")
+}
+
+// quoteArgv writes an argv so that a shell would read it back.
+func quoteArgv(argv []string) string {
+	q := make([]string, len(argv))
+	for i, s := range argv {
+		if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
+			q[i] = s
+			continue
+		}
+		q[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	}
+	return strings.Join(q, " ")
+}
