@@ -49,7 +49,11 @@ type NotInstalledError struct {
 }
 
 func (e *NotInstalledError) Error() string {
-	s := fmt.Sprintf("%s is not installed: %s not found in PATH (%s)", e.Agent, strings.Join(e.Names, " or "), e.Path)
+	names := strings.Join(e.Names, " or ")
+	if e.Path == "" { // a name with a slash, which somebody gave
+		return fmt.Sprintf("%s is not at %s: no such file", e.Agent, names)
+	}
+	s := fmt.Sprintf("%s is not installed: %s not found in PATH (%s)", e.Agent, names, e.Path)
 	if e.Install != "" {
 		s += "; install it: " + e.Install
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -72,7 +73,7 @@ func (c *agentsCmd) Run(a *app) error {
 	for _, f := range all {
 		switch {
 		case f.Installed:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, f.Version, can(f.Capabilities), tilde(f.Exe))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, cmp.Or(f.Version, "unknown version"), can(f.Capabilities), tilde(f.Exe))
 		case f.Problem != "":
 			fmt.Fprintf(w, "%s\tbroken\t%s\t\n", f.Name, f.Problem)
 		default:

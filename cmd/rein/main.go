@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -164,10 +165,16 @@ func (d span) String() string { return watch.Format(time.Duration(d)) }
 func typed(err error) string {
 	s := oneLine(err)
 	if what, ok := strings.CutPrefix(s, "expected "); ok {
-		s = strings.ReplaceAll(what, `"`, "") + " is missing"
+		return strings.ReplaceAll(what, `"`, "") + " is missing"
 	}
-	return s
+	s = noValue.ReplaceAllString(s, "$1 needs a value")
+	return noNumber.ReplaceAllString(s, "$1: $2 is not a number")
 }
+
+var (
+	noValue  = regexp.MustCompile(`^(\S+): expected .* value but got "EOL" .*$`)
+	noNumber = regexp.MustCompile(`^(\S+): expected (?:a valid \d+ bit int|float value|a float) but got ("[^"]*").*$`)
+)
 
 // askHelp makes --help of what else people type for it. A prompt and a command
 // are left as they are.

@@ -21,7 +21,7 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 		return enc.Encode(p)
 	}
 	w := bufio.NewWriter(a.stdout)
-	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, p.Version, p.Exe)
+	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, cmp.Or(p.Version, "of unknown version"), p.Exe)
 	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
 	fmt.Fprintf(w, "mode       %s\n", p.Mode)
 	fmt.Fprintf(w, "host       %s\n", p.Host)

@@ -64,14 +64,14 @@ type runCmd struct {
 func (runCmd) Help() string {
 	return `Examples:
   rein run "fix the failing test"
-  rein run --agent codex --total 10m --report report.json "update the changelog"
+  rein run --agent codex --report report.json "update the changelog"
   git diff | rein run --mode read-only -          review what stdin holds
   x=$(rein run -q "which Go version does this need? one word")
   rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
 
 Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 5 over budget, 6 something left
 the boundary, 7 not started, 8 lost, 9 processes survived, 10 aborted, 11 gave up (login,
-credit, limit), 129/130/143 cancelled.`
+credit, limit), 129/130/131/143 cancelled.`
 }
 
 func (c *runCmd) Run(a *app) error {
@@ -431,20 +431,24 @@ func (c *runCmd) prompt(a *app) (string, error) {
 	default:
 		return "", usage("the prompt is %d arguments: put it in quotes", len(c.Prompt))
 	}
-	if c.Prompt[0] == "help" {
+	prompt := c.Prompt[0]
+	switch prompt {
+	case "help":
 		return "", usage("rein help run says how; for a prompt of this one word: echo help | rein run -")
+	case "-":
+		b, err := io.ReadAll(io.LimitReader(a.stdin, maxPrompt+1))
+		if err != nil {
+			return "", fmt.Errorf("reading the prompt from stdin: %w", err)
+		}
+		if len(b) > maxPrompt {
+			return "", usage("the prompt on stdin is longer than %d MiB", maxPrompt>>20)
+		}
+		prompt = string(b)
 	}
-	if c.Prompt[0] != "-" {
-		return c.Prompt[0], nil
+	if strings.TrimSpace(prompt) == "" {
+		return "", usage("the prompt is empty: say what the agent should do")
 	}
-	b, err := io.ReadAll(io.LimitReader(a.stdin, maxPrompt+1))
-	if err != nil {
-		return "", fmt.Errorf("reading the prompt from stdin: %w", err)
-	}
-	if len(b) > maxPrompt {
-		return "", usage("the prompt on stdin is longer than %d MiB", maxPrompt>>20)
-	}
-	return string(b), nil
+	return prompt, nil
 }
 
 // unknownVersion says that an executable may not be what it is taken for. A
@@ -452,7 +456,7 @@ func (c *runCmd) prompt(a *app) (string, error) {
 // --agent-exe is another.
 func (c *runCmd) unknownVersion(a *app, p *rein.Plan) {
 	if p.Version == "" && !c.Quiet {
-		fmt.Fprintf(a.stderr, "rein: %s does not say its version as %s does: see that it is %s\n", p.Exe, p.Agent, p.Agent)
+		fmt.Fprintf(a.stderr, "rein: %s says no version of %s: a wrapper, or another program?\n", p.Exe, p.Agent)
 	}
 }
 

@@ -68,7 +68,11 @@ func (s *Screen) Start(r *rein.Run) {
 	if model == "" {
 		model = "its default model"
 	}
-	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), p.Version, model, p.Mode, s.dim("run "+r.ID()))
+	version := p.Version
+	if version == "" {
+		version = "of unknown version"
+	}
+	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, p.Mode, s.dim("run "+r.ID()))
 	s.mu.Lock()
 	s.run, s.stop, s.done = r, make(chan struct{}), make(chan struct{})
 	s.mu.Unlock()
