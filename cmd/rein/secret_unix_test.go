@@ -3,7 +3,9 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -69,12 +71,19 @@ func TestSecretsInAnotherTerminal(t *testing.T) {
 	watcher := exec.Command(r.cmd.Path)
 	watcher.Args = []string{"rein", "runs", "attach", "s"}
 	watcher.Env = r.cmd.Env
-	var seen bytes.Buffer
-	watcher.Stdout = &seen
-	if err := watcher.Start(); err != nil {
+	out, err := watcher.StdoutPipe()
+	if err == nil {
+		err = watcher.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { watcher.Process.Kill(); watcher.Wait() })
+	lines := bufio.NewReader(out)
+	seen, err := lines.ReadString('\n') // it watches
+	if err != nil {
+		t.Fatal(err)
+	}
 
 	r.redactedIn("I used [DEPLOY_TOKEN] for it.", "tail", "s", "-n", "100")
 	r.redactedIn("warning: [DEPLOY_TOKEN]", "tail", "s", "--stderr")
@@ -85,8 +94,8 @@ func TestSecretsInAnotherTerminal(t *testing.T) {
 		t.Fatal(errOut)
 	}
 	r.ended(143, "rein runs stop")
-	watcher.Wait()
-	if out := seen.String(); strings.Contains(out, secret) || !strings.Contains(out, "[DEPLOY_TOKEN]") {
+	rest, _ := io.ReadAll(lines)
+	if out := seen + string(rest); strings.Contains(out, secret) || !strings.Contains(out, "[DEPLOY_TOKEN]") {
 		t.Errorf("attach shows %s", out)
 	}
 

@@ -64,7 +64,7 @@ func prepare(t *testing.T, sc fakeagent.Scenario, args ...string) *running {
 	r.cmd = exec.Command(exe)
 	r.cmd.Args = append([]string{"rein", "run", "-C", dir, "--report", r.report}, append(args, "work")...)
 	r.cmd.Env = append(os.Environ(), "HOME="+home, "XDG_STATE_HOME="+home, "XDG_CONFIG_HOME="+home,
-		"PATH="+bin+":"+os.Getenv("PATH"), sc.Env(), fakeagent.EnvPids+"="+r.pids)
+		"PATH="+bin+":"+os.Getenv("PATH"), sc.Env(), fakeagent.EnvPids+"="+r.pids, "GORACE=atexit_sleep_ms=0")
 	r.cmd.Stderr = &r.err
 	return r
 }
@@ -207,7 +207,7 @@ func TestExecSignals(t *testing.T) {
 			}}
 			r := &running{t: t, pids: pids, cmd: exec.Command(exe)}
 			r.cmd.Args = []string{"rein", "exec", "--grace", "24h", "--", filepath.Join(home, "claude"), "-p", "x"}
-			r.cmd.Env = append(os.Environ(), "HOME="+home, sc.Env(), fakeagent.EnvPids+"="+pids)
+			r.cmd.Env = append(os.Environ(), "HOME="+home, sc.Env(), fakeagent.EnvPids+"="+pids, "GORACE=atexit_sleep_ms=0")
 			r.cmd.Stderr = &r.err
 			if err := r.cmd.Start(); err != nil {
 				t.Fatal(err)
