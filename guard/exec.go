@@ -190,29 +190,24 @@ func (w *walk) mix(s *state, argv []string) {
 // splitWords cuts a text into words with no regard to the grammar of shells.
 func splitWords(text string) []string {
 	var all []string
-	segments(text, func(argv []string) bool {
-		all = append(all, argv...)
-		return len(all) < maxFields
-	})
+	segments(text, func(argv []string) { all = append(all, argv...) })
 	return all
 }
 
-// scan searches text that could not be read for what is judged by name.
+// scan searches text that could not be read for what is judged by name, up to
+// the next such name.
 func (w *walk) scan(s *state, text string) {
-	const within = 64 // words that belong to a name
-	seen := 0
-	segments(text, func(argv []string) bool {
-		for i, a := range argv {
-			if !w.interesting(base(a)) {
-				continue
+	segments(text, func(argv []string) {
+		for i := 0; i < len(argv); {
+			next := i + 1
+			for next < len(argv) && !w.interesting(base(argv[next])) {
+				next++
 			}
-			if seen++; seen > 2000 {
-				return false
+			if w.interesting(base(argv[i])) {
+				w.judged(s.copy(), argv[i:next])
 			}
-			c := s.copy()
-			w.judged(c, argv[i:min(len(argv), i+within)])
+			i = next
 		}
-		return true
 	})
 }
 

@@ -13,7 +13,6 @@ package guard
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host/driver"
@@ -148,7 +147,7 @@ const maxInput = 1 << 20
 // ordinary command, and a bounded time for any: at most a few seconds for one
 // that was built to be slow. It never panics on what an agent wrote.
 func (p *Policy) Judge(t agent.Tool, in Place) Verdict {
-	w := &walk{p: p, in: prepare(in), parseTime: 500 * time.Millisecond}
+	w := &walk{p: p, in: prepare(in)}
 	s := &state{dirs: []string{w.in.cwd}}
 	if web(t.Name) {
 		w.hit(ruleWeb, []string{t.Name})

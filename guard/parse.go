@@ -8,47 +8,62 @@ import (
 	"time"
 
 	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/rein-run/rein/agent"
 )
 
-// The parser is recursive, and a stack that overflows ends a Go program: it
-// cannot be recovered from. Depth cannot be counted in the text (quotes and
-// here-documents hide and fake brackets), but the parser reads 1 KiB at a time
-// from where it stands, so its reader can look how deep that is.
-const (
-	maxFrames = 3000
-	// A chain of 300,000 pipes took the parser (v3.14.1) two seconds.
-	parseChunk = 1 << 10
-)
+// maxFrames is how deep the parser may stand. It is recursive, and a stack that
+// overflows ends a Go program: that cannot be recovered from. Depth cannot be
+// counted in the text (quotes and here-documents hide and fake brackets), but
+// the parser reads 1 KiB at a time from where it stands, so its reader can look
+// how deep that is.
+const maxFrames = 3000
+
+// parseTime bounds the parsing of what is longer than one argument may be
+// (agent.MaxArg), so that no clock decides over anything that a shell can be
+// given by -c: 1 MiB of `a|a|…` took v3.14.1 of the parser 5 s, 128 KiB of it
+// 0.6 s.
+const parseTime = 2 * time.Second
 
 var errParse = errors.New("too deep or too long to parse")
 
 type source struct {
 	text  string
-	until time.Time
+	read  int
+	until time.Time // zero: no limit
 }
 
 func (r *source) Read(p []byte) (int, error) {
-	var pc [1]uintptr
-	if runtime.Callers(maxFrames, pc[:]) > 0 || time.Now().After(r.until) {
-		return 0, errParse
+	// Every level costs at least a byte: the first 4 KiB cannot be too deep, and
+	// most commands end there.
+	if r.read >= 4<<10 {
+		var pc [1]uintptr
+		if runtime.Callers(maxFrames, pc[:]) > 0 || !r.until.IsZero() && time.Now().After(r.until) {
+			return 0, errParse
+		}
 	}
 	if r.text == "" {
 		return 0, io.EOF
 	}
 	n := copy(p, r.text)
 	r.text = r.text[n:]
+	r.read += n
 	return n, nil
 }
 
 // parse reads text as bash, and where it is none as one of the other shells. It
 // returns what it could read, since a shell runs the lines before the one that
 // it does not understand, and whether that is everything.
-func parse(text string, limit time.Duration) (stmts []*syntax.Stmt, whole bool) {
+func parse(text string) (stmts []*syntax.Stmt, whole bool) {
+	r := source{text: text}
+	if len(text) >= agent.MaxArg {
+		r.until = time.Now().Add(parseTime)
+	}
 	for _, lang := range [...]syntax.LangVariant{syntax.LangBash, syntax.LangPOSIX, syntax.LangMirBSDKorn, syntax.LangZsh} {
-		p := syntax.NewParser(syntax.Variant(lang))
 		var got []*syntax.Stmt
 		var err error
-		for st, e := range p.StmtsSeq(&source{text, time.Now().Add(limit)}) {
+		in := r
+		for st, e := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(&in) {
 			if e != nil {
 				err = e
 				break
@@ -70,22 +85,18 @@ func parse(text string, limit time.Duration) (stmts []*syntax.Stmt, whole bool) 
 
 // segments cuts text into commands and words by what separates them, with no
 // regard to quotes: for text that no parser understood.
-func segments(text string, each func(argv []string) bool) {
+func segments(text string, each func(argv []string)) {
 	var argv []string
-	flush := func() bool {
-		if len(argv) == 0 {
-			return true
+	flush := func() {
+		if len(argv) > 0 {
+			each(argv)
 		}
-		ok := each(argv)
 		argv = nil
-		return ok
 	}
 	var word strings.Builder
 	end := func() {
 		if word.Len() > 0 {
-			if len(argv) < maxFields {
-				argv = append(argv, word.String())
-			}
+			argv = append(argv, word.String())
 			word.Reset()
 		}
 	}
@@ -95,9 +106,7 @@ func segments(text string, each func(argv []string) bool) {
 			end()
 		case '\n', ';', '&', '|', '(', ')', '{', '}', '`', '<', '>', ',':
 			end()
-			if !flush() {
-				return
-			}
+			flush()
 		case '\'', '"', '\\', '^':
 			// \git, g"i"t, and ^ of cmd.exe
 			if c == '\\' && i+1 < len(text) && isPathByte(text[i+1]) && word.Len() > 0 {

@@ -71,8 +71,13 @@ func prepare(in Place) where {
 		}
 	}
 	for _, t := range append([]string{in.Tree, in.Dir}, in.Repos...) {
-		if t != "" {
-			w.trees = append(w.trees, clean(t))
+		if t == "" {
+			continue
+		}
+		t = clean(t)
+		w.trees = append(w.trees, t)
+		if top, ok := strings.CutSuffix(t, "/.git"); ok && top != "" {
+			w.trees = append(w.trees, top)
 		}
 	}
 	return w

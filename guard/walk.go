@@ -3,7 +3,6 @@ package guard
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -22,10 +21,9 @@ const (
 // variables, functions, what is written to files and what is piped, as far as
 // the text says, and hands every command that would be run to exec.
 type walk struct {
-	p         *Policy
-	in        where
-	best      Verdict
-	parseTime time.Duration
+	p    *Policy
+	in   where
+	best Verdict
 
 	ops, bytes, depth int
 	over              bool
@@ -82,7 +80,7 @@ func (w *walk) script(s *state, text, in string) string {
 	}
 	w.depth++
 	defer func() { w.depth-- }()
-	stmts, whole := parse(text, w.parseTime)
+	stmts, whole := parse(text)
 	out := w.stmts(s, stmts, in)
 	if !whole {
 		w.hit(ruleUnparsed, []string{text[:min(len(text), 512)]})
@@ -366,8 +364,8 @@ func (w *walk) call(s *state, c *syntax.CallExpr, in string) string {
 	for _, word := range c.Args {
 		argv = append(argv, w.fields(s, word)...)
 		if len(argv) > maxFields {
-			argv = append(argv[:maxFields], some)
-			break
+			w.over = true
+			return some
 		}
 	}
 	if len(c.Assigns) == 0 {
