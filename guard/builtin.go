@@ -82,8 +82,18 @@ func (w *walk) builtin(s *state, name string, argv []string, in string) (string,
 		}
 		return "", true
 	case "read", "mapfile", "readarray":
-		for _, a := range operands(args, "dinNptu") {
-			w.setVar(s, a, []string{orSome(strings.TrimSpace(in))})
+		ops := operands(args, "dinNptu")
+		rest := strings.TrimSpace(in)
+		if name == "read" && strings.Contains(rest, "\n") {
+			rest = "" // the first line only, and it is not known which that is
+		}
+		for i, a := range ops {
+			v := orSome(rest)
+			if i < len(ops)-1 {
+				v, rest, _ = strings.Cut(rest, " ")
+				v, rest = orSome(v), strings.TrimSpace(rest)
+			}
+			w.setVar(s, a, []string{v})
 		}
 		return "", true
 	case "set":

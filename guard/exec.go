@@ -3,6 +3,8 @@ package guard
 import (
 	"path"
 	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
 )
 
 // exec judges one command and returns what it would print.
@@ -32,10 +34,11 @@ func (w *walk) exec(s *state, argv []string, in string) string {
 		return w.callFunc(s, argv, func() string { return w.stmt(s, body, in) })
 	}
 	if text, ok := s.aliases[argv[0]]; ok {
-		delete(s.aliases, argv[0]) // an alias is not expanded within itself
-		out := w.exec(s, append(splitWords(text), argv[1:]...), in)
+		// Not all shells expand it, and none where it is quoted: both are
+		// judged. An alias is not expanded within itself.
+		delete(s.aliases, argv[0])
+		w.exec(s, append(w.words(s, text), argv[1:]...), in)
 		s.alias(argv[0], text)
-		return out
 	}
 	if strings.ContainsAny(name, "*?[") {
 		name = globbed(name)
@@ -75,6 +78,15 @@ func (w *walk) exec(s *state, argv []string, in string) string {
 		}
 	}
 	return some
+}
+
+// direct is exec for what another program runs: no function, no alias.
+func (w *walk) direct(s *state, argv []string, in string) string {
+	funcs, aliases := s.funcs, s.aliases
+	s.funcs, s.aliases = nil, nil
+	out := w.exec(s, argv, in)
+	s.funcs, s.aliases = funcs, aliases
+	return out
 }
 
 // callFunc runs a function's body with its arguments.
@@ -185,6 +197,25 @@ func (w *walk) mix(s *state, argv []string) {
 		}
 	}
 	flush()
+}
+
+// words cuts a text into words as a shell would.
+func (w *walk) words(s *state, text string) []string {
+	if stmts, whole := parse(text); whole && len(stmts) == 1 {
+		if c, ok := stmts[0].Cmd.(*syntax.CallExpr); ok {
+			var all []string
+			for _, a := range c.Assigns {
+				if a.Name != nil {
+					all = append(all, a.Name.Value+"="+w.text(s, a.Value))
+				}
+			}
+			for _, word := range c.Args {
+				all = append(all, w.fields(s, word)...)
+			}
+			return all
+		}
+	}
+	return splitWords(text)
 }
 
 // splitWords cuts a text into words with no regard to the grammar of shells.

@@ -161,7 +161,7 @@ func (w *walk) gitSub(s *state, g *gitCall, doubt bool) {
 			w.script(s.copy(), script, "")
 			return
 		}
-		f := splitWords(v)
+		f := w.words(s, v)
 		if len(f) == 0 {
 			return
 		}

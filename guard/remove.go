@@ -177,7 +177,7 @@ func (w *walk) find(s *state, argv []string) string {
 				end++
 			}
 			for _, r := range roots {
-				w.exec(s.copy(), braced(expr[j+1:end], r, filtered), "")
+				w.direct(s.copy(), braced(expr[j+1:end], r, filtered), "")
 			}
 			j = end
 		}
@@ -235,7 +235,7 @@ func (w *walk) fd(s *state, args []string) string {
 			if !slices.Contains(args[i+1:], "{}") {
 				cmd = append(cmd, found("."))
 			}
-			w.exec(s.copy(), cmd, "")
+			w.direct(s.copy(), cmd, "")
 			break
 		}
 	}

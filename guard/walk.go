@@ -192,8 +192,7 @@ func (w *walk) command(s *state, cmd syntax.Command, in string) string {
 	case *syntax.IfClause:
 		return w.branch(s, c, in)
 	case *syntax.WhileClause:
-		out := w.stmts(s, c.Cond, in)
-		return w.concat(out, w.loop(s, c.Do, in))
+		return w.while(s, c, in)
 	case *syntax.ForClause:
 		return w.forLoop(s, c, in)
 	case *syntax.CaseClause:
@@ -310,6 +309,31 @@ func (w *walk) loop(s *state, body []*syntax.Stmt, in string) string {
 	return out
 }
 
+// while follows a loop; one that reads lines which are known, line by line.
+func (w *walk) while(s *state, c *syntax.WhileClause, in string) string {
+	if len(c.Cond) == 1 && reads(c.Cond[0]) && known(in) != "" {
+		lines := strings.Split(strings.TrimRight(in, "\n"), "\n")
+		if len(lines) > maxItems {
+			lines = append(slices.Clip(lines[:maxItems]), some)
+		}
+		var out string
+		for _, l := range lines {
+			w.stmts(s, c.Cond, l)
+			out = w.concat(out, w.stmts(s, c.Do, ""))
+			s.over = false
+		}
+		return out
+	}
+	out := w.stmts(s, c.Cond, in)
+	return w.concat(out, w.loop(s, c.Do, in))
+}
+
+// reads says that a condition is read.
+func reads(st *syntax.Stmt) bool {
+	c, ok := st.Cmd.(*syntax.CallExpr)
+	return ok && len(c.Args) > 0 && c.Args[0].Lit() == "read"
+}
+
 func (w *walk) forLoop(s *state, c *syntax.ForClause, in string) string {
 	iter, ok := c.Loop.(*syntax.WordIter)
 	if !ok {
@@ -368,7 +392,7 @@ func (w *walk) call(s *state, c *syntax.CallExpr, in string) string {
 			return some
 		}
 	}
-	if len(c.Assigns) == 0 {
+	if len(c.Assigns) == 0 || len(argv) > 0 && argv[0] == "read" { // IFS= read -r line
 		return w.exec(s, argv, in)
 	}
 	// X=1 command: seen by the command, gone afterwards.

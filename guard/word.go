@@ -378,7 +378,9 @@ func (w *walk) modify(s *state, p *syntax.ParamExp, v string) string {
 			return arg
 		case syntax.ErrorUnset, syntax.ErrorUnsetOrNull:
 			if empty {
-				return some // the shell stops where it is not set
+				// The shell stops where it is not set.
+				s.set(p.Param.Value, []string{some})
+				return some
 			}
 		case syntax.RemSmallPrefix, syntax.RemLargePrefix, syntax.RemSmallSuffix, syntax.RemLargeSuffix:
 			return trimPattern(v, arg, p.Exp.Op)
@@ -588,6 +590,8 @@ func (w *walk) variable(s *state, name string) []string {
 		if len(w.in.temp) > 0 {
 			return w.in.temp[:1]
 		}
+	case "IFS":
+		return []string{" "}
 	case "USER", "LOGNAME":
 		return []string{string(plain)}
 	case "SHELL", "BASH":

@@ -54,6 +54,10 @@ var loose = map[string]bool{
 	"systemd-run": false, "tmux": false, "screen": false, "bwrap": false, "unshare": false, "nsenter": false, "firejail": false,
 	"proot": false, "script": false, "watch": false, "entr": false, "runuser": false, "su": false, "flock": false, "parallel": false, "start": false,
 	"nix": false, "nix-shell": false, "watchexec": false, "setpriv": false, "capsh": false, "prlimit": false, "expect": false, "doppler": false, "op": false,
+	"ssh-agent": false, "dbus-run-session": false, "xvfb-run": false, "gosu": false, "su-exec": false, "tini": false, "dumb-init": false,
+	"rlwrap": false, "valgrind": false, "perf": false, "hyperfine": false, "torsocks": false, "proxychains4": false, "aws-vault": false, "retry": false,
+	"gdb": false, "cross-env": false, "env-cmd": false, "setarch": false, "cgexec": false, "runcon": false, "sg": false, "daemonize": false, "dtach": false,
+	"zellij": false, "pueue": false, "sem": false, "concurrently": false, "start-stop-daemon": false,
 	"docker": true, "podman": true, "nerdctl": true, "docker-compose": true, "kubectl": true, "lima": true, "limactl": true, "vagrant": true,
 }
 
@@ -70,23 +74,26 @@ func (w *walk) wrapper(s *state, name string, argv []string, in string) (string,
 			}
 			return "", true
 		}
-		return w.exec(s, skipOptions(args, runner{}), in), true
+		return w.direct(s, skipOptions(args, runner{}), in), true
 	case "env":
 		return w.env(s, args, in), true
 	case "xargs", "gxargs":
 		return w.xargs(s, args, in), true
 	case "ssh", "mosh":
-		rest := skipOptions(args, runner{short: "bcDEeFIiJLlmOopQRSWw"})
-		if len(rest) < 2 {
-			return some, true
-		}
 		// Another machine, in the home of somebody: no directory is known.
+		rest := skipOptions(args, runner{short: "bcDEeFIiJLlmOopQRSWw"})
 		c := s.copy()
-		c.dirs = []string{some}
-		return w.script(c, w.join(skipOptions(rest[1:], runner{})), in), true
+		c.dirs, c.over = []string{some}, false
+		if len(rest) < 2 {
+			return w.program(c, in, ""), true
+		}
+		return w.program(c, w.join(skipOptions(rest[1:], runner{})), in), true
 	case "at", "batch":
-		w.script(s.copy(), in, "")
+		w.program(s.copy(), in, "")
 		return "", true
+	case "crontab":
+		w.scan(s, in)
+		return some, true
 	case "powershell", "pwsh", "cmd":
 		w.scan(s, w.join(args))
 		return some, true
@@ -104,12 +111,12 @@ func (w *walk) wrapper(s *state, name string, argv []string, in string) (string,
 				rest = rest[1:]
 			}
 		}
-		return w.exec(t, rest, in), true
+		return w.direct(t, rest, in), true
 	}
 	if verbs, ok := toolRunners[name]; ok {
 		for i, a := range args {
 			if slices.Contains(verbs, a) {
-				w.exec(s.copy(), skipOptions(args[i+1:], runner{}), in)
+				w.direct(s.copy(), skipOptions(args[i+1:], runner{}), in)
 				w.search(s, args[i+1:], in)
 				break
 			}
@@ -185,7 +192,7 @@ func (w *walk) search(s *state, args []string, in string) {
 			continue
 		}
 		if name := base(a); w.interesting(name) || isRunner(name) {
-			w.exec(s.copy(), args[i:], in)
+			w.direct(s.copy(), args[i:], in)
 			return
 		}
 	}
@@ -202,7 +209,7 @@ func isRunner(name string) bool {
 
 // shell is sh -c '…', a script by name, or one on stdin.
 func (w *walk) shell(s *state, args []string, in string) string {
-	command, stdin := false, false
+	command, stdin, check := false, false, false
 	i := 0
 	for ; i < len(args); i++ {
 		a := args[i]
@@ -223,10 +230,14 @@ func (w *walk) shell(s *state, args []string, in string) string {
 			continue
 		}
 		command = command || a[0] == '-' && strings.Contains(a, "c")
+		check = check || a[0] == '-' && strings.Contains(a, "n")
 		stdin = stdin || a[0] == '-' && strings.Contains(a, "s")
 		if strings.HasSuffix(a, "o") || strings.HasSuffix(a, "O") {
 			i++ // bash -euo pipefail
 		}
+	}
+	if check {
+		return "" // bash -n: the syntax only
 	}
 	rest := args[min(i, len(args)):]
 	c := s.copy()
@@ -302,7 +313,7 @@ func (w *walk) env(s *state, args []string, in string) string {
 			case "--chdir":
 				w.cd(c, []string{v})
 			case "--split-string":
-				return w.env(c, append(splitWords(v), args[min(i+1, len(args)):]...), in)
+				return w.env(c, append(w.words(c, v), args[min(i+1, len(args)):]...), in)
 			}
 			continue
 		}
@@ -328,7 +339,7 @@ func (w *walk) env(s *state, args []string, in string) string {
 				value()
 			case 'S':
 				v := value()
-				return w.env(c, append(splitWords(v), args[min(i+1, len(args)):]...), in)
+				return w.env(c, append(w.words(c, v), args[min(i+1, len(args)):]...), in)
 			default:
 				continue
 			}
@@ -339,7 +350,7 @@ func (w *walk) env(s *state, args []string, in string) string {
 		n, v, _ := strings.Cut(args[i], "=")
 		w.setVar(c, n, []string{v})
 	}
-	return w.exec(c, args[min(i, len(args)):], in)
+	return w.direct(c, args[min(i, len(args)):], in)
 }
 
 func (w *walk) envUnset(s *state, name string) {
@@ -350,7 +361,7 @@ func (w *walk) envUnset(s *state, name string) {
 }
 
 func (w *walk) xargs(s *state, args []string, in string) string {
-	replace := ""
+	replace, whole := "", false
 	i := 0
 	for ; i < len(args); i++ {
 		a := args[i]
@@ -363,6 +374,7 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 		}
 		if strings.HasPrefix(a, "--") {
 			name, v, has := strings.Cut(a, "=")
+			whole = whole || name == "--null" || name == "--delimiter"
 			switch name {
 			case "--replace":
 				if replace = v; !has {
@@ -375,6 +387,7 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 			}
 			continue
 		}
+		whole = whole || a[1] == '0' || a[1] == 'd' || strings.Contains(a, "0") && strings.Trim(a, "-0rtpx") == ""
 		switch j := strings.IndexAny(a[1:], "InPLsdEaiJRS"); {
 		case j < 0:
 		case a[1+j] == 'i':
@@ -395,7 +408,11 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 	if len(cmd) == 0 {
 		return in // echo
 	}
-	items := strings.FieldsFunc(in, func(r rune) bool { return r == ' ' || r == '\t' || r == '\n' || r == 0 })
+	// Words; whole lines with -I; whatever there is with -0 and -d.
+	items := strings.Fields(in)
+	if whole || replace != "" {
+		items = strings.FieldsFunc(in, func(r rune) bool { return r == '\n' })
+	}
 	if len(items) == 0 {
 		items = []string{some}
 	}
@@ -403,7 +420,7 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 		items = append(slices.Clip(items[:maxItems]), some)
 	}
 	if replace == "" {
-		return w.exec(s.copy(), append(slices.Clone(cmd), items...), "")
+		return w.direct(s.copy(), append(slices.Clone(cmd), items...), "")
 	}
 	var out string
 	for _, item := range items {
@@ -413,7 +430,7 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 				argv[k] = strings.ReplaceAll(a, replace, item)
 			}
 		}
-		out = w.concat(out, w.exec(s.copy(), argv, ""))
+		out = w.concat(out, w.direct(s.copy(), argv, ""))
 	}
 	return out
 }
@@ -422,6 +439,9 @@ func (w *walk) xargs(s *state, args []string, in string) string {
 func (w *walk) placesFiles(s *state, name string, argv []string) {
 	args := argv[1:]
 	ops := operands(args, "")
+	if i := slices.Index(args, "-t"); i >= 0 && i+1 < len(args) {
+		ops = append(ops, args[i+1]) // cp -t DIR FILE
+	}
 	switch name {
 	case "mv", "tee", "truncate", "touch", "chmod":
 		if name == "chmod" && len(ops) > 0 {
