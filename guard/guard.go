@@ -146,7 +146,21 @@ const maxInput = 1 << 20
 // Judge says what follows from a tool call. It takes some 10 µs for an
 // ordinary command, and a bounded time for any: at most a few seconds for one
 // that was built to be slow. It never panics on what an agent wrote.
-func (p *Policy) Judge(t agent.Tool, in Place) Verdict {
+func (p *Policy) Judge(t agent.Tool, in Place) (v Verdict) {
+	defer func() {
+		// The supervisor must outlive every command, and what could not be judged
+		// must not run.
+		if recover() != nil {
+			v = Verdict{
+				Level: Deny, Rule: ruleUnparsed, Reason: "This command could not be judged, so it is refused. Write it more simply.",
+				Evidence: agent.Clip(clipped(t.Command) + strings.Join(t.Argv[:min(len(t.Argv), 32)], " ")),
+			}
+		}
+	}()
+	return p.judge(t, in)
+}
+
+func (p *Policy) judge(t agent.Tool, in Place) Verdict {
 	w := &walk{p: p, in: prepare(in)}
 	s := &state{dirs: []string{w.in.cwd}}
 	if web(t.Name) {

@@ -92,17 +92,17 @@ func FuzzJudge(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, command string) {
 		began := time.Now()
-		first := p.Judge(agent.Tool{Command: command}, yard)
+		first := p.judge(agent.Tool{Command: command}, yard)
 		if took := time.Since(began); took > 30*time.Second {
 			t.Fatalf("%v", took)
 		}
-		if again := p.Judge(agent.Tool{Command: command}, yard); again != first {
+		if again := p.judge(agent.Tool{Command: command}, yard); again != first {
 			t.Fatalf("%v, then %v", first, again)
 		}
 		if first.Level.rank() > 0 && (first.Rule == "" || first.Reason == "") || len(first.Evidence) > 300 {
 			t.Fatalf("%+v", first)
 		}
-		p.Judge(agent.Tool{Argv: strings.Fields(command)}, Place{})
+		p.judge(agent.Tool{Argv: strings.Fields(command)}, Place{})
 	})
 }
 

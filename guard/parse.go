@@ -63,12 +63,15 @@ func parse(text string) (stmts []*syntax.Stmt, whole bool) {
 		var got []*syntax.Stmt
 		var err error
 		in := r
+		// No break: v3.14.1 goes on after it when the text is not valid UTF-8,
+		// and a range that is continued after its end panics.
 		for st, e := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(&in) {
-			if e != nil {
+			if err == nil {
 				err = e
-				break
 			}
-			got = append(got, st)
+			if err == nil && st != nil {
+				got = append(got, st)
+			}
 		}
 		if err == nil {
 			return got, true

@@ -243,3 +243,11 @@ func TestEvidence(t *testing.T) {
 		t.Errorf("%v", v)
 	}
 }
+
+// What cannot be judged must not run: silence is no consent.
+func TestPanicRefuses(t *testing.T) {
+	var p *Policy
+	if v := p.Judge(agent.Tool{Command: "ls"}, yard); v.Level != Deny || v.Rule != ruleUnparsed || v.Evidence != "ls" || v.Reason == "" {
+		t.Errorf("%+v", v)
+	}
+}
