@@ -10,7 +10,7 @@ import (
 
 // monsters are built to exhaust a parser or a reader; each ends in a push.
 func monsters() map[string]string {
-	deep := func(open string) string { return strings.Repeat(open, 150_000/len(open)) + " git push" }
+	deep := func(open string) string { return strings.Repeat(open, 40_000/len(open)) + " git push" }
 	double := "x=git\n"
 	for range 60 {
 		double += "x=$x$x\n"

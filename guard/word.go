@@ -17,7 +17,7 @@ func (w *walk) fields(s *state, word *syntax.Word) []string {
 		return nil
 	}
 	if len(word.Parts) == 1 {
-		if l, ok := word.Parts[0].(*syntax.Lit); ok && strings.IndexAny(l.Value, `\{~`) < 0 {
+		if l, ok := word.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(l.Value, `\{~`) {
 			w.spend(len(l.Value))
 			return []string{l.Value}
 		}
@@ -40,7 +40,7 @@ func (w *walk) text(s *state, word *syntax.Word) string {
 		return ""
 	}
 	if len(word.Parts) == 1 {
-		if l, ok := word.Parts[0].(*syntax.Lit); ok && strings.IndexAny(l.Value, `\~`) < 0 {
+		if l, ok := word.Parts[0].(*syntax.Lit); ok && !strings.ContainsAny(l.Value, `\~`) {
 			w.spend(len(l.Value))
 			return l.Value
 		}
@@ -168,7 +168,7 @@ func (e *expansion) add(text string) {
 
 // value adds the value of an expansion.
 func (e *expansion) value(text string, quoted bool) {
-	if quoted || !e.split || strings.IndexAny(text, " \t\n") < 0 {
+	if quoted || !e.split || !strings.ContainsAny(text, " \t\n") {
 		e.add(text)
 		return
 	}
