@@ -239,8 +239,10 @@ func TestEvidence(t *testing.T) {
 		t.Error("the zero value refuses")
 	}
 	// Markers that the agent writes itself are ordinary text.
-	if v := p.Judge(agent.Tool{Command: "rm -rf $'\\x03'/../../../etc; rm -rf \x02/etc/x"}, yard); v.Rule != ruleRemove {
-		t.Errorf("%v", v)
+	for _, command := range []string{"cd \x01 && git commit -m x", `cd $'\x01' && git commit -m x`, `cd "$(printf '\x01')" && git commit -m x`} {
+		if v := p.Judge(agent.Tool{Command: command}, yard); v.Rule != ruleCommit {
+			t.Errorf("%q: %v", command, v)
+		}
 	}
 }
 

@@ -418,7 +418,7 @@ var innocents = []string{
 	"sudo apt-get install -y git", "timeout 60 npm test", "nohup ./server &", "xargs -n1 echo < list", "echo a b | xargs -n1 git show", "bash -lc 'npm test'",
 	"bash script.sh", "./gradlew build", "sh -c 'git status'", "source venv/bin/activate && pip install -e .",
 	"alias g=git; g status", "f() { git status; }; f", "while read -r l; do echo \"$l\"; done < f", "case x in push) echo git push;; esac", "if git diff --quiet; then echo same; fi",
-	"x=push; echo git $x", "git log | grep push", "echo git push | wc -c", "diff <(git show a:f) <(git show b:f)", "cd x || exit 1; make", "ls -la /etc; cat /etc/passwd",
+	"x=push; echo git $x", "git log | grep push", "echo git push | wc -c", "diff <(git show a:f) <(git show b:f)", "cd x || exit 1; make", "cd / || rm -rf etc", "ls -la /etc; cat /etc/passwd",
 	"cat > d.sh <<EOF\ngit push\nEOF\nbash -n d.sh && shellcheck d.sh", "docker rm -f web", "docker exec c rm -rf /var/x", "docker compose rm -f",
 	"git() { :; }; git push", "docker build -t git .", "crontab -l", "sh -c cat <<EOF\ngit push\nEOF", "xargs -0 grep 'git push' < list",
 	"git stash && git stash drop", "git submodule foreach git status", "echo 'x' | tee a b > /dev/null",
