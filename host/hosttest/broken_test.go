@@ -5,6 +5,7 @@ package hosttest
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -15,87 +16,17 @@ import (
 	"github.com/rein-run/rein/host/driver"
 )
 
-// broken lists the faults that plain can have, and the case that must find
-// each. A case that no fault makes fail is no test.
-var broken = []struct{ fault, finds, says string }{
-	{"joins and splits argv", "Start/ArgvVerbatim", "did not arrive"},
-	{"drops empty arguments", "Start/ArgvVerbatim", "did not arrive"},
-	{"sends argv as UTF-8", "Start/ArgvOddBytes", "did not arrive"},
-	{"gives the environment alone", "Start/EnvLayered", "no PATH"},
-	{"trims values", "Start/EnvVerbatim", "values did not arrive"},
-	{"stringifies unset", "Start/UnsetIsAbsent", "HOME=false"},
-	{"empties unset", "Start/UnsetIsAbsent", "HOME="},
-	{"lets Env beat Unset", "Start/UnsetBeatsEnv", "given and unset"},
-	{"sets no marker", "Start/Marker", "marker"},
-	{"ignores the directory", "Start/Dir", "the command ran in"},
-	{"searches the caller's PATH", "Start/NameOnGivenPath", ""},
-	{"has untyped errors", "Start/NotFound", "NotFoundError"},
-	{"has untyped errors", "Start/NotExecutable", "NotFoundError"},
-	{"does not check the directory", "Start/NoDir", "ErrNoDir"},
-	{"tells argv in errors", "Start/RefusalKeepsSecrets", "tells the secret"},
-	{"starts when cancelled", "Start/CancelledLeavesNothing", "returned a process"},
-	{"leaves what it refuses", "Start/CancelledLeavesNothing", "cancelled halfway"},
-	{"ends with the context of Start", "Start/ContextIsNotTheOwner", ""},
-	{"looks elsewhere", "Start/Look", "Look says"},
-	{"merges signal and code", "End/Signals", "death by"},
-	{"ends twice", "End/OnceAndForAll", "two ends"},
-	{"gives data after the end", "End/NothingAfter", "after Wait had returned"},
-	{"waits for the leader only", "End/NothingAfter", ""},
-	{"ends when Wait gives up", "End/WaitIsBounded", "while the command runs"},
-	{"has no second kill", "End/KillIsIdempotent", "no such process"},
-	{"calls every end after a kill killed", "End/ExitThenKill", "want exited"},
-	{"calls every end after a kill killed", "End/ExitBeforeSignal", "want exited"},
-	{"signals the leader only", "End/SignalsReachAll", "at the leader and both children"},
-	{"knows no interrupt", "End/SignalsReachAll", "at the leader and both children"},
-	{"ends at the end of output", "End/ClosedOutputIsNoEnd", ""},
-	{"leaves commands at Close", "End/CloseEndsAll", "when Close has returned"},
-	{"starts when closed", "End/CloseEndsAll", "a closed host starts"},
-	{"has no time to live", "End/TTL", ""},
-	{"merges stderr", "Output/Separate", "stdout"},
-	{"drops stderr", "Output/Separate", "stderr"},
-	{"never merges stderr", "Output/Merged", "order written"},
-	{"decodes output", "Output/EveryByte", "changed on the way"},
-	{"translates newlines", "Output/EveryByte", "changed on the way"},
-	{"limits a line", "Output/Blocks", "is wrong"},
-	{"limits a line", "Output/OneLine", "arrived as"},
-	{"limits a line", "Output/Stream", ""},
-	{"gives both streams at once", "Output/BothStreams", "two goroutines"},
-	{"stops reading at the exit", "Output/LastWordsAtExit", "bytes arrived"},
-	{"cuts the tail", "Output/TailOnTerminate", "bytes arrived"},
-	{"kills behind the output", "Output/KillWhileBlocked", ""},
-	{"buffers without bound", "Output/SlowReaderHoldsBack", ""},
-	{"takes no samples", "Output/Samples", "no sample"},
-	{"leaves stdin open", "Input/EmptyAtOnce", "no end"},
-	{"drops early writes", "Input/EarlyWritesInOrder", "early writes"},
-	{"reorders writes", "Input/EarlyWritesInOrder", "early writes"},
-	{"keeps the caller's buffer", "Input/EarlyWritesInOrder", "early writes"},
-	{"does not close stdin", "Input/CloseAfterWrites", "no end"},
-	{"writes after the end", "Input/ClosedIsClosed", "want ErrClosed"},
-	{"writes without bound", "Input/FullPipeIsBounded", ""},
-	{"ends when stdin is closed", "Input/CommandClosesIt", ""},
-	{"kills the leader only", "Tree/Kill", "when Kill has returned"},
-	{"kills the group only", "Tree/Kill", "when Kill has returned"},
-	{"ends the stream, not the command", "Tree/Kill", "when Kill has returned"},
-	{"leaves leftovers", "Tree/Leftovers", "after a normal exit"},
-	{"does not name leftovers", "Tree/Leftovers", "want one"},
-	{"does not name holders", "Tree/HeldOutput", "held by"},
-	{"drains without bound", "Tree/HeldOutput", ""},
-	{"gives leftovers no grace", "Tree/LeftoversGrace", "last words of a leftover"},
-	{"reports lost as exited", "Link/LostIsNotExited", "want lost"},
-	{"leaves the tree when lost", "Link/LostEndsTheTree", ""},
-}
-
 // TestBroken runs, for each fault, the case that is to find it.
 func TestBroken(t *testing.T) {
 	cases := allCases()
-	for _, b := range broken {
+	for _, b := range faults {
 		t.Run(b.fault+"/"+b.finds, func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(cases, func(c testCase) bool { return c.name == b.finds })
 			if i < 0 {
 				t.Fatalf("there is no case %s", b.finds)
 			}
-			h := plainHarness(t, b.fault)
+			h := brokenHarness(t, b.fault)
 			// Where the fault shows in a wait that runs out, the patience is what
 			// the test costs; on a machine so slow that something else runs out
 			// first, more is needed.
@@ -110,6 +41,20 @@ func TestBroken(t *testing.T) {
 			t.Errorf("a host that %s passes %s (failed: %v), want it to fail and say %q; it said:\n%s", b.fault, b.finds, failed, b.says, said)
 		})
 	}
+}
+
+// brokenHarness is a host with one fault.
+func brokenHarness(t testing.TB, fault string) Harness {
+	kind, what, ok := strings.Cut(fault, ": ")
+	switch {
+	case !ok:
+		return plainHarness(t, fault)
+	case kind == "front":
+		h := plainHarness(t, "")
+		h.front = brokenFront(what)
+		return h
+	}
+	return brokenLocal(t, what)
 }
 
 // recorder is a testing.TB whose failures are facts and not failures.
@@ -186,6 +131,44 @@ func (r *recorder) Cleanup(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.cleanups = append(r.cleanups, f)
+}
+
+// NothingLeaks is no case of allCases, and can fail like one. There are many of
+// each, so that what earlier tests still hold and let go meanwhile hides none.
+func TestLeaksAreSeen(t *testing.T) {
+	const many = 200
+	leaked := func() string {
+		before := census()
+		before.goroutines++ // record's
+		said, failed := record(t, func(tb testing.TB) { before.compare(tb, 100*time.Millisecond) })
+		if failed {
+			t.Errorf("a leak where there is none: %s", short(said))
+		}
+		stop := make(chan struct{})
+		defer close(stop)
+		for range many {
+			go func() { <-stop }()
+		}
+		said, _ = record(t, func(tb testing.TB) { before.compare(tb, 100*time.Millisecond) })
+		return said
+	}
+	if said := leaked(); !strings.Contains(said, "goroutines") {
+		t.Errorf("%d goroutines leaked, and the kit says: %s", many, short(said))
+	}
+	before := census()
+	before.goroutines += many // those above end in their own time
+	for range many / 2 {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Close()
+		defer w.Close()
+	}
+	said, _ := record(t, func(tb testing.TB) { before.compare(tb, 100*time.Millisecond) })
+	if !strings.Contains(said, "descriptors") {
+		t.Errorf("%d descriptors leaked, and the kit says: %s", many, short(said))
+	}
 }
 
 // Wrappers that break forwarding, each in its own way.

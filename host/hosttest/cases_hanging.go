@@ -103,7 +103,7 @@ func hangingStart(k *kit) {
 	d, let := k.hang("start")
 	spec := k.spec("wait")
 	k.within("Start", func() {
-		if _, err := host.New(d, impatient).Start(context.Background(), spec, newSink()); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := k.front(d, impatient).Start(context.Background(), spec, newSink()); !errors.Is(err, context.DeadlineExceeded) {
 			k.Errorf("Start on a host that hangs: %v, want a deadline", err)
 		}
 	})

@@ -176,7 +176,8 @@ func fullPipe(k *kit) {
 	}
 }
 
-// Whoever writes all before reading, or reads all before writing, hangs here.
+// Whoever writes all before reading, or reads all before writing, hangs here:
+// the command does both in step.
 func bothWays(k *kit) {
 	n := sizes.duplex
 	spec := k.spec(fmt.Sprintf("duplex=%d", n))

@@ -39,10 +39,42 @@ func portableCases() []testCase {
 	}
 }
 
+// front is what the portable cases judge: *host.Host, which every caller of a
+// host has in front of it.
+type front interface {
+	Start(context.Context, *driver.Spec, driver.Output) (process, error)
+	Output(context.Context, *driver.Spec, int) (stdout, stderr []byte, exit driver.Exit, err error)
+}
+
+// process is *host.Process.
+type process interface {
+	driver.Process
+	Stop(context.Context, ...host.Step) error
+	Done() <-chan struct{}
+	Exit() driver.Exit
+}
+
+type realFront struct{ *host.Host }
+
+func (f realFront) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (process, error) {
+	p, err := f.Host.Start(ctx, spec, out)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (k *kit) front(d driver.Host, o *host.Options) front {
+	if k.h.front != nil {
+		return k.h.front(d, o)
+	}
+	return realFront{host.New(d, o)}
+}
+
 // portable is a command started through package host.
 type portable struct {
 	k *kit
-	*host.Process
+	process
 	out *sink
 }
 
@@ -50,7 +82,7 @@ type portable struct {
 func (k *kit) own(ctx context.Context, d driver.Host, o *host.Options, spec *driver.Spec) *portable {
 	k.Helper()
 	out := newSink()
-	p, err := host.New(d, o).Start(ctx, spec, out)
+	p, err := k.front(d, o).Start(ctx, spec, out)
 	if err != nil {
 		k.Fatalf("Start: %v", err)
 	}
@@ -119,7 +151,7 @@ func ownerIsGone(k *kit) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	spec := k.spec("wait")
-	if p, err := host.New(k.d, nil).Start(ctx, spec, newSink()); err == nil {
+	if p, err := k.front(k.d, nil).Start(ctx, spec, newSink()); err == nil {
 		p.Kill(context.Background())
 		k.Error("Start for an owner that is gone returned a process")
 	}
@@ -347,7 +379,7 @@ func (errReader) Read([]byte) (int, error) { return 0, errors.New("broken on pur
 func portableOutput(k *kit) {
 	ctx, cancel := context.WithTimeout(context.Background(), k.h.patience())
 	defer cancel()
-	h := host.New(k.d, nil)
+	h := k.front(k.d, nil)
 	stdout, stderr, e, err := h.Output(ctx, k.spec("out=a", "err=b", "exit=2"), 0)
 	if err != nil || string(stdout) != "a" || string(stderr) != "b" {
 		k.Errorf("Output = %q, %q, %v", stdout, stderr, err)
@@ -364,7 +396,7 @@ func portableOutput(k *kit) {
 func portableErrors(k *kit) {
 	spec := k.spec("out=x")
 	spec.Argv[0] = "no-such-program-anywhere"
-	_, err := host.New(k.d, nil).Start(context.Background(), spec, newSink())
+	_, err := k.front(k.d, nil).Start(context.Background(), spec, newSink())
 	var he *host.Error
 	if !errors.As(err, &he) || !errors.Is(err, driver.ErrNotFound) {
 		k.Fatalf("error %v (%T), want a *host.Error that matches ErrNotFound", err, err)
@@ -378,7 +410,7 @@ func portableErrors(k *kit) {
 func forwards(k *kit) {
 	CheckForward(k.TB, Wrapper{Output: func(out driver.Output) driver.Output {
 		c := catcher{Host: k.d}
-		p, err := host.New(&c, nil).Start(context.Background(), k.spec("wait"), out)
+		p, err := k.front(&c, nil).Start(context.Background(), k.spec("wait"), out)
 		if err != nil {
 			k.Fatalf("Start: %v", err)
 		}

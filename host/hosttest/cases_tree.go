@@ -186,7 +186,8 @@ func heldOutput(k *kit)      { k.held("out", driver.Stdout) }
 func heldErrorOutput(k *kit) { k.held("err", driver.Stderr) }
 
 func (k *kit) held(step string, s driver.Stream) {
-	for _, flags := range []string{"hold", "hold,setsid,double"} {
+	// One that holds this stream alone, and a daemon that holds both.
+	for _, flags := range []string{"hold" + step, "hold,setsid,double"} {
 		spec := k.spec(append(child(flags, step+"=from below,", "ignore=term", "wait"), step+"=last words", "exit=0")...)
 		spec.Drain = 100 * time.Millisecond
 		begin := time.Now()

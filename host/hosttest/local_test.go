@@ -56,7 +56,7 @@ func localHarness(t testing.TB) Harness {
 		Weaker:      []driver.Containment{driver.ByMarker},
 		Cut:         func(t testing.TB, _ driver.Host) { killKeepers(t) },
 		Crash: func(t testing.TB, spec *driver.Spec, keepers bool) func() Wreck {
-			return crash(t, o, spec, keepers)
+			return crash(t, o, spec, keepers, true)
 		},
 		NoName:     "the test binary is on no PATH",
 		NoCutSweep: "its socket cannot be cut: Cut kills the keeper, and what is left then is the matter of Crash",
@@ -116,7 +116,9 @@ func supervise() int {
 	return 0
 }
 
-func crash(t testing.TB, o local.Options, spec *driver.Spec, keepers bool) func() Wreck {
+// crash is Harness.Crash. Without back nobody does what Rein does at its next
+// start.
+func crash(t testing.TB, o local.Options, spec *driver.Spec, keepers, back bool) func() Wreck {
 	told, err := json.Marshal(order{o.Keeper, o.Spool, spec.ID, spec.Argv, spec.Dir, spec.Grace, spec.Containment})
 	if err != nil {
 		t.Fatal(err)
@@ -158,20 +160,29 @@ func crash(t testing.TB, o local.Options, spec *driver.Spec, keepers bool) func(
 		end(rec.Keeper, syscall.SIGSTOP)
 		kill()
 		end(rec.Keeper, syscall.SIGKILL)
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		for {
-			_, survivors, unproven, err := keeper.Reap(ctx, rec)
-			if errors.Is(err, keeper.ErrKept) && ctx.Err() == nil {
-				time.Sleep(time.Millisecond)
-				continue // its death is under way
-			}
-			if err != nil || len(survivors) > 0 {
-				t.Errorf("Reap: %v, survivors %v", err, survivors)
-			}
-			w.Unproven = unproven
+		if !back {
+			t.Cleanup(func() { comeBack(t, rec) })
 			return w
 		}
+		w.Unproven = comeBack(t, rec)
+		return w
+	}
+}
+
+// comeBack is what Rein does about a dead keeper at its next start.
+func comeBack(t testing.TB, rec *keeper.Record) (unproven []driver.Proc) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		_, survivors, unproven, err := keeper.Reap(ctx, rec)
+		if errors.Is(err, keeper.ErrKept) && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+			continue // its death is under way
+		}
+		if err != nil || len(survivors) > 0 {
+			t.Errorf("Reap: %v, survivors %v", err, survivors)
+		}
+		return unproven
 	}
 }
 

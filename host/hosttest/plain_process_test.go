@@ -3,6 +3,7 @@
 package hosttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,11 +25,14 @@ type plainProcess struct {
 	cmd     *exec.Cmd
 	inMu    sync.Mutex
 	in      *os.File
+	part    []byte // of a line that is not whole yet
 	readers sync.WaitGroup
 	outMu   sync.Mutex
 	stop    chan struct{} // closed to stop the sampler
 	dead    chan struct{} // the leader is over
 	done    chan struct{}
+
+	inClosed chan struct{}
 
 	mu       sync.Mutex
 	signaled bool
@@ -39,16 +43,23 @@ type plainProcess struct {
 }
 
 func (p *plainProcess) is(f string) bool { return p.d.is(f) }
+func (p *plainProcess) fault() string    { return p.d.fault }
 
 func (p *plainProcess) read(s driver.Stream, r *os.File) {
 	defer p.readers.Done()
 	defer r.Close()
 	b := make([]byte, 64<<10)
 	var hoard []byte
+	if p.spec.Duplex && p.is("writes all before it reads") {
+		select {
+		case <-p.inClosed:
+		case <-p.dead:
+		}
+	}
 	for {
 		n, err := r.Read(b)
 		data := b[:n]
-		if p.is("stops reading at the exit") || p.is("waits for the leader only") {
+		if p.is("stops reading at the exit") || p.is("waits for the leader only") || p.is("stops reading stderr at the exit") && s == driver.Stderr {
 			time.Sleep(20 * time.Millisecond) // that there is something left then
 		}
 		switch {
@@ -81,6 +92,13 @@ func (p *plainProcess) read(s driver.Stream, r *os.File) {
 }
 
 func (p *plainProcess) give(s driver.Stream, data []byte) {
+	if p.is("mixes its commands") {
+		p.d.mu.Lock()
+		if n := len(p.d.all); n > 0 {
+			p = p.d.all[n-1]
+		}
+		p.d.mu.Unlock()
+	}
 	p.mu.Lock()
 	if s == driver.Stdout {
 		p.exit.Stdout += int64(len(data))
@@ -177,7 +195,12 @@ func (p *plainProcess) watch(or, er *os.File) {
 		}
 	} else {
 		code := ws.ExitStatus()
-		p.exit.Code = &code
+		if p.is("knows one code of failure") {
+			code = min(code, 1)
+		}
+		if !p.signaled || !p.is("forgets the code of what it stopped") {
+			p.exit.Code = &code
+		}
 	}
 	close(p.dead)
 	lost := p.lost
@@ -185,6 +208,9 @@ func (p *plainProcess) watch(or, er *os.File) {
 
 	if p.is("stops reading at the exit") {
 		or.Close()
+		er.Close()
+	}
+	if p.is("stops reading stderr at the exit") {
 		er.Close()
 	}
 	eof := make(chan struct{})
@@ -206,10 +232,13 @@ func (p *plainProcess) watch(or, er *os.File) {
 		p.mu.Lock()
 		if !asked && !p.is("does not name leftovers") {
 			p.exit.Leftovers = left
+			if p.is("names ten leftovers") {
+				p.exit.Leftovers = left[:min(len(left), 10)]
+			}
 		}
 		if !asked && held && !p.is("does not name holders") {
 			for _, q := range left {
-				if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/1", q.PID)); strings.HasPrefix(to, "pipe:") {
+				if p.holds(q, 1) || p.holds(q, 2) && !p.is("looks for holders of stdout only") {
 					p.exit.HeldBy = append(p.exit.HeldBy, q)
 				}
 			}
@@ -248,12 +277,20 @@ func (p *plainProcess) watch(or, er *os.File) {
 	p.inMu.Unlock()
 	p.mu.Lock()
 	p.ended = true
+	if p.is("counts the leader among the leftovers") {
+		p.exit.Leftovers = append(p.exit.Leftovers, driver.Proc{PID: p.cmd.Process.Pid, Name: "leader"})
+	}
 	p.mu.Unlock()
 	close(p.done)
 	if p.is("gives data after the end") {
 		time.Sleep(5 * time.Millisecond)
 		p.out.Data(driver.Stdout, []byte("late"))
 	}
+}
+
+func (p *plainProcess) holds(q driver.Proc, fd int) bool {
+	to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", q.PID, fd))
+	return strings.HasPrefix(to, "pipe:")
 }
 
 func (p *plainProcess) grace() time.Duration {
@@ -267,6 +304,7 @@ func (p *plainProcess) closeIn() {
 	if p.in != nil {
 		p.in.Close()
 		p.in = nil
+		close(p.inClosed)
 	}
 }
 
@@ -307,6 +345,19 @@ func (p *plainProcess) Write(ctx context.Context, b []byte) error {
 	if p.is("keeps the caller's buffer") {
 		time.AfterFunc(time.Millisecond, func() { w.Write(b) })
 		return nil
+	}
+	switch p.fault() {
+	case "gives input line by line":
+		p.part = append(p.part, b...)
+		i := bytes.LastIndexByte(p.part, '\n') + 1
+		b, p.part = p.part[:i], p.part[i:]
+	case "translates newlines on the way in":
+		b = bytes.ReplaceAll(b, []byte("\r"), []byte("\n"))
+	case "reads all before it writes":
+		select {
+		case <-p.dead:
+		case <-ctx.Done():
+		}
 	}
 	deadline, _ := ctx.Deadline()
 	if !p.is("writes without bound") {
@@ -370,6 +421,20 @@ func (p *plainProcess) Kill(ctx context.Context) error {
 	if p.is("kills behind the output") {
 		p.outMu.Lock()
 		defer p.outMu.Unlock()
+	}
+	if p.is("reads all before it kills") {
+		all := make(chan struct{})
+		go func() { p.readers.Wait(); close(all) }()
+		select {
+		case <-all:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if p.is("ends its other commands too") {
+		for _, q := range p.d.commands() {
+			q.end(syscall.SIGKILL)
+		}
 	}
 	if p.is("ends the stream, not the command") {
 		p.mu.Lock()

@@ -26,6 +26,7 @@ import (
 // it break one rule.
 type plain struct {
 	fault string
+	path  string // its own PATH
 	mu    sync.Mutex
 	all   []*plainProcess
 	over  bool
@@ -38,9 +39,12 @@ func (d *plain) resolve(spec *driver.Spec) (string, error) {
 	if name == "" {
 		return "", &driver.NotFoundError{Name: name, Why: "empty name"}
 	}
-	search := os.Getenv("PATH")
-	if p, ok := spec.Env["PATH"]; ok && !d.is("searches the caller's PATH") {
+	search := d.path
+	if p, ok := spec.Env["PATH"]; ok {
 		search = p
+	}
+	if d.is("searches the caller's PATH") {
+		search = os.Getenv("PATH")
 	}
 	if strings.Contains(name, "/") {
 		return name, runnable(name)
@@ -73,6 +77,9 @@ func (d *plain) environ(spec *driver.Spec) []string {
 			k, v, _ := strings.Cut(kv, "=")
 			m[k] = v
 		}
+	}
+	if !d.is("gives the environment alone") {
+		m["PATH"] = d.path
 	}
 	for k, v := range spec.Env {
 		m[k] = v
@@ -114,6 +121,11 @@ func (d *plain) Start(ctx context.Context, spec *driver.Spec, out driver.Output)
 	if err := ctx.Err(); err != nil && !d.is("starts when cancelled") {
 		return nil, err
 	}
+	if len(spec.Argv) == 0 && d.is("starts something for nothing") {
+		s := *spec
+		s.Argv = []string{"/proc/self/exe", word, spec.ID}
+		spec = &s
+	}
 	if len(spec.Argv) == 0 {
 		return nil, errors.New("no command")
 	}
@@ -138,13 +150,26 @@ func (d *plain) Start(ctx context.Context, spec *driver.Spec, out driver.Output)
 		argv = strings.Fields(strings.Join(argv, " "))
 	case "drops empty arguments":
 		argv = slices.DeleteFunc(argv, func(s string) bool { return s == "" })
+	case "cuts long arguments":
+		for i := range argv {
+			argv[i] = argv[i][:min(len(argv[i]), 100_000)]
+		}
 	case "sends argv as UTF-8":
 		for i := range argv {
 			argv[i] = strings.ToValidUTF8(argv[i], "\ufffd")
 		}
 	}
-	p := &plainProcess{d: d, spec: spec, out: out, done: make(chan struct{}), dead: make(chan struct{}), stop: make(chan struct{})}
+	p := &plainProcess{
+		d: d, spec: spec, out: out, done: make(chan struct{}), dead: make(chan struct{}), stop: make(chan struct{}),
+		inClosed: make(chan struct{}),
+	}
 	p.exit.Containment = driver.ByHost
+	if spec.Containment != "" && !d.is("takes what means it likes") {
+		p.exit.Containment = spec.Containment
+	}
+	if d.is("claims a cgroup") {
+		p.exit.Containment = driver.ByCgroup
+	}
 	cmd := &exec.Cmd{Path: exe, Args: argv, Env: d.environ(spec), Dir: spec.Dir}
 	if d.is("ignores the directory") {
 		cmd.Dir = ""
@@ -181,6 +206,9 @@ func (d *plain) Start(ctx context.Context, spec *driver.Spec, out driver.Output)
 		if errors.As(err, &pe) {
 			err = pe.Err // the path is known, and may be long
 		}
+		if d.is("calls every refusal not found") {
+			err = &driver.NotFoundError{Name: argv[0]}
+		}
 		return nil, fmt.Errorf("start: %w", err)
 	}
 	p.cmd = cmd
@@ -209,7 +237,7 @@ func (d *plain) Start(ctx context.Context, spec *driver.Spec, out driver.Output)
 }
 
 func (d *plain) Look(_ context.Context, name string, env driver.Env) (*driver.Place, error) {
-	pl := &driver.Place{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), Home: os.Getenv("HOME"), Path: os.Getenv("PATH")}
+	pl := &driver.Place{OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(), Home: os.Getenv("HOME"), Path: d.path}
 	if name == "" {
 		return pl, nil
 	}
@@ -244,12 +272,15 @@ func (d *plain) Close() error {
 	return nil
 }
 
+func (d *plain) commands() []*plainProcess {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.all)
+}
+
 // cut is the harness's broken network.
 func (d *plain) cut() {
-	d.mu.Lock()
-	all := d.all
-	d.mu.Unlock()
-	for _, p := range all {
+	for _, p := range d.commands() {
 		p.mu.Lock()
 		p.lost = !d.is("reports lost as exited")
 		p.mu.Unlock()
@@ -264,15 +295,21 @@ func plainHarness(t testing.TB, fault string) Harness {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(own, "plain-prog")); err != nil {
+		t.Fatal(err)
+	}
+	search := own + string(filepath.ListSeparator) + os.Getenv("PATH")
 	return Harness{
-		Make: func(testing.TB) driver.Host { return &plain{fault: fault} },
+		Make: func(testing.TB) driver.Host { return &plain{fault: fault, path: search} },
 		Prog: self,
+		Name: "plain-prog",
 		Dir:  resolved(t, t.TempDir()),
 		Cut:  func(_ testing.TB, d driver.Host) { d.(*plain).cut() },
 
 		Containment: driver.ByHost,
+		Weaker:      []driver.Containment{driver.ByMarker},
 		NoCrash:     "nothing of it outlives the test",
 		NoSpool:     "it has no spool",
-		NoName:      "the test binary is on no PATH",
 	}
 }

@@ -58,7 +58,7 @@ func Main() {
 //	drop                   read stdin to its end
 //	read=N                 copy N bytes of stdin to stdout
 //	sum                    read stdin to its end, write the count and SHA-256
-//	duplex=N               write N bytes of pattern 1 to stdout while reading stdin, then as sum to stderr
+//	duplex=N               write N bytes of pattern 1 to stdout in step with reading as many from stdin, then as sum to stderr
 //	closein closeout closeerr
 //	ignore=term|int        from now on
 //	trap=term|int          from now on the signal is kept for a later await or tail
@@ -69,9 +69,9 @@ func Main() {
 //	die=SIGNAL             by that signal (a number)
 //	exit=N
 //	child=FLAGS { … }      start a child which takes the steps in braces, go on when it waits;
-//	                       flags: setsid, double (its parent exits), bare (no environment), hold (it keeps stdout and stderr)
+//	                       flags: setsid, double (its parent exits), bare (no environment), hold (it keeps stdout and stderr), holdout, holderr (one of them)
 //	forks=N                N more processes in a tree two deep, all waiting
-//	churn=N                N children that end at once (N < 0: for ever)
+//	churn=N                N children one after another, each ended when eight younger ones are there (N < 0: for ever)
 //	ps                     write pid and name of every live process with this mark
 func Prog(args []string) int {
 	if len(args) == 0 {
@@ -214,11 +214,7 @@ func (p *program) step(name, arg string) error {
 	case "sum":
 		return sum(os.Stdout, os.Stdin)
 	case "duplex":
-		var wg sync.WaitGroup
-		wg.Go(func() { flood(os.Stdout, arg+",1") })
-		err := sum(os.Stderr, os.Stdin)
-		wg.Wait()
-		return err
+		return duplex(number(arg))
 	case "closein":
 		return os.Stdin.Close()
 	case "closeout":
@@ -321,6 +317,30 @@ func flood(w io.Writer, arg string) error {
 }
 
 type onlyReader struct{ io.Reader }
+
+// duplex writes and reads in step: it stops reading when nobody takes what it
+// writes, and writing when nobody gives it what to read. A program that does
+// both at once would forgive a host that does not.
+func duplex(n int64) error {
+	src, h, read := &pattern{seed: 1}, sha256.New(), int64(0)
+	b := make([]byte, 32<<10)
+	for left := n; left > 0; left -= int64(len(b)) {
+		b = b[:min(left, int64(len(b)))]
+		src.Read(b)
+		if _, err := os.Stdout.Write(b); err != nil {
+			return err
+		}
+		k, err := io.CopyN(h, os.Stdin, int64(len(b)))
+		if read += k; err != nil && err != io.EOF {
+			return err
+		}
+	}
+	k, err := io.Copy(h, os.Stdin)
+	if err != nil {
+		return err
+	}
+	return second(io.WriteString(os.Stderr, sumLine(read+k, h.Sum(nil))))
+}
 
 func writeLine(w io.Writer, n int64) error {
 	b := bytes.Repeat([]byte("x"), 1<<16)

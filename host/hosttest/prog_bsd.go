@@ -4,7 +4,6 @@ package hosttest
 
 import (
 	"os"
-	"os/exec"
 	"syscall"
 )
 
@@ -20,6 +19,16 @@ func forks(n int) error {
 	return nil
 }
 
-func forkShort() error { return exec.Command("/usr/bin/true").Run() }
+func forkWaiting() (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	p, err := os.StartProcess(self, []string{self, word, os.Args[2], "wait"}, new(os.ProcAttr))
+	if err != nil {
+		return 0, err
+	}
+	return p.Pid, nil
+}
 
 func defaultAction(syscall.Signal) {}

@@ -58,33 +58,36 @@ func forkTree(kids, ready int) syscall.Errno {
 		var b byte
 		syscall.RawSyscall6(unix.SYS_WRITE, uintptr(ready), uintptr(unsafe.Pointer(&b)), 1, 0, 0, 0)
 	}
-	// Bounded, like every process of this program.
+	sleepAndExit()
+	return 0
+}
+
+// forkWaiting makes one child that waits, as those of forks do.
+//
+//go:norace
+//go:noinline
+func forkWaiting() (int, error) {
+	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
+	if errno != 0 {
+		return 0, errno
+	}
+	if pid == 0 {
+		sleepAndExit()
+	}
+	return int(pid), nil
+}
+
+// sleepAndExit is all that a forked child may do: bounded, like every process
+// of this program.
+//
+//go:norace
+//go:noinline
+//go:nosplit
+func sleepAndExit() {
 	ts := unix.Timespec{Sec: int64(longest / 1e9)}
 	syscall.RawSyscall6(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&ts)), 0, 0, 0, 0, 0)
 	for {
 		syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
-	}
-}
-
-// forkShort makes one child that ends at once and reaps it.
-//
-//go:norace
-//go:noinline
-func forkShort() error {
-	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	if pid == 0 {
-		for {
-			syscall.RawSyscall6(unix.SYS_EXIT_GROUP, 0, 0, 0, 0, 0, 0)
-		}
-	}
-	for {
-		_, err := unix.Wait4(int(pid), nil, 0, nil)
-		if err != unix.EINTR {
-			return err
-		}
 	}
 }
 

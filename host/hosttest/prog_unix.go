@@ -89,8 +89,11 @@ func (p *program) child(flags string, steps []string) error {
 	if slices.Contains(fl, "bare") {
 		cmd.Env = []string{}
 	}
-	if slices.Contains(fl, "hold") {
-		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if slices.Contains(fl, "hold") || slices.Contains(fl, "holdout") {
+		cmd.Stdout = os.Stdout
+	}
+	if slices.Contains(fl, "hold") || slices.Contains(fl, "holderr") {
+		cmd.Stderr = os.Stderr
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: slices.Contains(fl, "setsid")}
 	if err := cmd.Start(); err != nil {
@@ -103,12 +106,36 @@ func (p *program) child(flags string, steps []string) error {
 	return err
 }
 
+// churn's children wait. Ones that ended at once would be gone by themselves
+// when a killer has missed them, and nobody would see that it did.
 func (p *program) churn(n int) error {
 	p.waiting()
+	var brood []int
 	for i := 0; n < 0 || i < n; i++ {
-		if err := forkShort(); err != nil && !errors.Is(err, syscall.EAGAIN) {
+		pid, err := forkWaiting()
+		switch {
+		case err == nil:
+			brood = append(brood, pid)
+		case !errors.Is(err, syscall.EAGAIN):
 			return err
 		}
+		if len(brood) > 8 {
+			bury(brood[0])
+			brood = append(brood[:0], brood[1:]...)
+		}
+	}
+	for _, pid := range brood {
+		bury(pid)
 	}
 	return nil
+}
+
+// bury ends a child of this process and reaps it.
+func bury(pid int) {
+	_ = syscall.Kill(pid, syscall.SIGKILL) // our own, not yet waited for: the pid is its
+	for {
+		if _, err := syscall.Wait4(pid, nil, 0, nil); err != syscall.EINTR {
+			return
+		}
+	}
 }
