@@ -4,6 +4,7 @@ package rein_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,7 +14,9 @@ import (
 
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/fakeagent"
 )
 
@@ -73,6 +76,76 @@ func TestReapEndsAStoppedKeeper(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	done, err := rein.Reap(context.Background(), s.store, agent.Registry{})
+	if err != nil || len(done) != 1 || done[0].Err != nil || done[0].Report == nil {
+		t.Fatalf("reaped %+v, %v", done, err)
+	}
+	s.proof(done[0].Report)
+}
+
+// The agent runs as the same user, and can write the record that the keeper
+// leaves. One that names process 1, which nothing here signals, makes the sweep
+// after a dead keeper impossible: the report says that nothing is proved, and
+// the run stays unfinished until a reap can finish it.
+func TestUnsweptStaysUnfinished(t *testing.T) {
+	t.Parallel()
+	first, err := proctree.Read(1)
+	if err != nil || os.Getpid() == 1 {
+		t.Skip("this process sees no process 1 but itself:", err)
+	}
+	s := newStage(t)
+	r := s.start(s.task(hiding...))
+	rec := recorded(t, r.Dir(), 3)
+	t.Cleanup(func() { keeper.Reap(context.Background(), rec) })
+	// Stopped first: else it might write the record again.
+	if err := syscall.Kill(rec.Keeper.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); ; <-time.After(time.Millisecond) {
+		if p, err := proctree.Read(rec.Keeper.PID); err == nil && p.State == 'T' {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the keeper cannot be stopped")
+		}
+	}
+	file := filepath.Join(r.Dir(), "keeper.json")
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := *rec
+	forged.Keeper = driver.Proc{PID: first.PID, Name: first.Name, Start: first.Start}
+	b, err := json.Marshal(forged)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(rec.Keeper.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	rep, err := r.Wait(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.OK || rep.End.Kind != rein.Lost || rep.Containment != "" || !strings.Contains(rep.Failure, "ending the keeper") {
+		t.Errorf("ok %v, end %+v, containment %q: %s", rep.OK, rep.End, rep.Containment, rep.Failure)
+	}
+	if len(s.alive()) == 0 {
+		t.Fatal("nobody has outlived the keeper: nothing is tested")
+	}
+	if left, err := s.store.Unfinished(); err != nil || len(left) != 1 || left[0].Run.ID() != r.ID() {
+		t.Fatalf("unfinished: %+v, %v", left, err)
+	}
+
+	if err := os.WriteFile(file, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done, err := rein.Reap(ctx, s.store, agent.Registry{})
 	if err != nil || len(done) != 1 || done[0].Err != nil || done[0].Report == nil {
 		t.Fatalf("reaped %+v, %v", done, err)
 	}
