@@ -2,6 +2,7 @@ package rein_test
 
 import (
 	"context"
+	"flag"
 	"maps"
 	"os"
 	"os/exec"
@@ -31,6 +32,10 @@ func TestMain(m *testing.M) {
 			os.Exit(supervise(os.Args[2]))
 		}
 	}
+	// Most of these tests wait for another process, or for a bound that is real
+	// time. As many at a time as there are processors would stand in line for
+	// nothing. -parallel beats it: flags are parsed in Run.
+	flag.Set("test.parallel", "4")
 	os.Exit(m.Run())
 }
 

@@ -150,9 +150,9 @@ func TestHostile(t *testing.T) {
 		check func(t *testing.T, rep *rein.Report)
 	}{
 		{
-			name: "80 MB line", steps: []fakeagent.Step{{Do: "long_line"}, text, result},
+			name: "long line", steps: []fakeagent.Step{{Do: "long_line", Bytes: longLine}, text, result},
 			check: okWith(func(t *testing.T, rep *rein.Report) {
-				if rep.Transcript.Bytes < 80<<20 {
+				if rep.Transcript.Bytes < longLine {
 					t.Errorf("transcript has %d bytes", rep.Transcript.Bytes)
 				}
 			}),

@@ -6,6 +6,7 @@ package rein_test
 const (
 	killRounds    = 3 // SIGKILLs of the supervisor
 	shortChildren = 50
-	streamBytes   = 64 << 20
+	streamBytes   = 32 << 20
+	longLine      = 20 << 20
 	everyWay      = false // to hide, with every means of holding the tree
 )

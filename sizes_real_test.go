@@ -7,5 +7,6 @@ const (
 	killRounds    = 100 // SIGKILLs of the supervisor
 	shortChildren = 2000
 	streamBytes   = 1 << 30
-	everyWay      = true // to hide, with every means of holding the tree
+	longLine      = 80 << 20 // the longest that an agent was seen to write
+	everyWay      = true     // to hide, with every means of holding the tree
 )

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,17 +46,23 @@ func record(t *testing.T, chunks int) (path, idx string, data []byte) {
 	return path, idx, data
 }
 
-// findsLines compares every line with a count by hand.
+// findsLines compares lines with a count by hand: every one of a few, and of
+// many those around the marks and one of eleven. Each costs a look through what
+// lies between two marks.
 func findsLines(t *testing.T, x *Index, data []byte) {
 	t.Helper()
 	r := bytes.NewReader(data)
 	off, n := int64(0), int64(0)
 	for line := range bytes.Lines(data) {
-		n++
-		if have, err := x.LineOffset(r, n); err != nil || have != off {
-			t.Fatalf("line %d: %d (%v), want %d", n, have, err, off)
+		at := off
+		off, n = off+int64(len(line)), n+1
+		near := slices.ContainsFunc(x.Marks, func(m Mark) bool { return n-3 < m.Lines && m.Lines < n+3 })
+		if n > 500 && n%11 != 0 && !near {
+			continue
 		}
-		off += int64(len(line))
+		if have, err := x.LineOffset(r, n); err != nil || have != at {
+			t.Fatalf("line %d: %d (%v), want %d", n, have, err, at)
+		}
 	}
 	if _, err := x.LineOffset(r, n+1); err == nil {
 		t.Error("there is no line", n+1)

@@ -133,7 +133,7 @@ func (r *recorder) Cleanup(f func()) {
 	r.cleanups = append(r.cleanups, f)
 }
 
-// NothingLeaks is no case of allCases, and can fail like one. There are many of
+// The comparison at the end of Run is no case, and can fail like one. There are many of
 // each, so that what earlier tests still hold and let go meanwhile hides none.
 func TestLeaksAreSeen(t *testing.T) {
 	const many = 200

@@ -76,13 +76,27 @@ type Wreck struct {
 }
 
 // Run runs every case of the kit against the host of h, each on a fresh host.
+// Several run at a time (-parallel says how many), for most of what they do is
+// to wait; those that break a link or a process run alone, since what Cut and
+// Crash do may reach further than one host. When all are over, nothing may be
+// held that was not held before.
 func Run(t *testing.T, h Harness) {
 	before := census()
-	before.goroutines++ // that of the case which compares
-	for _, c := range allCases() {
+	alone := linkCases()
+	for _, c := range alone {
 		t.Run(c.name, func(t *testing.T) { runCase(t, &h, c) })
 	}
-	t.Run("NothingLeaks", func(t *testing.T) { before.compare(t, h.patience()) })
+	// A cleanup runs after every case, and before those of who called.
+	t.Cleanup(func() { before.compare(t, h.patience()) })
+	for _, c := range allCases() {
+		if slices.ContainsFunc(alone, func(a testCase) bool { return a.name == c.name }) {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			runCase(t, &h, c)
+		})
+	}
 }
 
 // testCase is one named rule. It must be able to fail: faults_test.go names the

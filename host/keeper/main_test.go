@@ -5,6 +5,7 @@ package keeper
 import (
 	"bytes"
 	"context"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,10 @@ func TestMain(m *testing.M) {
 	if prog := os.Getenv(progVar); prog != "" {
 		os.Exit(runProg(prog, os.Args[1:]))
 	}
+	// Most of these tests wait for another process, or for a bound that is real
+	// time. As many at a time as there are processors would stand in line for
+	// nothing. -parallel beats it: flags are parsed in Run.
+	flag.Set("test.parallel", "4")
 	os.Exit(m.Run())
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -206,13 +207,12 @@ func asNobody() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 }
 
-var markers int
+var markers atomic.Int64
 
 // newMarker returns a marker that no other test uses, nor another run of the
 // tests.
 func newMarker() string {
-	markers++
-	return fmt.Sprintf("proctree-test-%d-%d", os.Getpid(), markers)
+	return fmt.Sprintf("proctree-test-%d-%d", os.Getpid(), markers.Add(1))
 }
 
 // checkAllOver fails the test for everything of the tree that is alive.
@@ -275,6 +275,7 @@ func TestKillUnderSubreaper(t *testing.T) {
 				continue // every kind is among those
 			}
 			t.Run(tt.name, func(t *testing.T) {
+				t.Parallel()
 				c := keepConfig{Children: tt.children, Ready: 1 + len(tt.children), Marker: newMarker()}
 				res := runKeeper(t, c, attr)
 				checkAllOver(t, c, res)
@@ -335,6 +336,7 @@ func TestKillWithoutSubreaper(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			c := keepConfig{NoSubreaper: true, Children: tt.children, Ready: tt.ready, Marker: newMarker()}
 			res := runKeeper(t, c, nil)
 			checkAllOver(t, c, res)
