@@ -5,6 +5,7 @@ import (
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/meter"
+	"github.com/rein-run/rein/watch"
 )
 
 // digest is what the readings of one run said, kept small whatever the length
@@ -24,7 +25,10 @@ type digest struct {
 	denied   []string
 	plain    []string // last lines that are not the agent's protocol
 	meter    meter.Meter
-	damage   string // what happened to the transcript, "" when nothing did
+	spent    func(meter.Totals) // is told when the meter has moved; may be nil
+	limits   watch.Limits       // that the findings compare with what was used
+	warnings []string           // what a budget cannot do in this run
+	damage   string             // what happened to the transcript, "" when nothing did
 }
 
 const (
@@ -47,6 +51,9 @@ func (d *digest) read(r agent.Reading) {
 		d.version = r.Version
 	}
 	d.meter.Add(r)
+	if d.spent != nil && (r.Usage != nil || r.Tool != nil && r.Tool.Spawns) {
+		d.spent(d.meter.Totals())
+	}
 	switch r.Kind {
 	case agent.KindText:
 		if r.SubAgent == "" {
@@ -85,6 +92,11 @@ func (d *digest) fail(f *agent.Failure) {
 	}
 	kept := *f
 	kept.Text = clip(kept.Text, maxEvidence)
+	if old, ok := d.classes[f.Class]; ok && kept.Until == nil {
+		// claude tells the reset in an event of its own, and the result that
+		// follows says only "429".
+		kept.Until = old.Until
+	}
 	d.classes[f.Class] = kept
 	d.failure = &kept
 }

@@ -99,6 +99,14 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if end.Forced && s != nil && s.late != "" {
 		add(FoundLimitAfterResult, Warning, "the limit on %s ran out after the agent had finished", s.late)
 	}
+	t := d.meter.Totals()
+	if x := d.limits.Exceeded(t.Counted(), t.CostUSD, t.Subagents); x != nil && end.Kind == Exited {
+		// The agent was done before it was told to be.
+		add(FoundLimitAfterResult, Warning, "%s; it was known only when the agent had finished", x.Text)
+	}
+	for _, w := range d.notes() {
+		add(FoundBudgetBlind, Warning, "%s", w)
+	}
 
 	if len(exit.Survivors) > 0 {
 		add(FoundSurvivors, Error, "could not be ended: %s", procNames(exit.Survivors))

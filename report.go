@@ -63,7 +63,7 @@ const (
 	Exited     EndKind = "exited"      // the agent, by itself; with Forced: after its terminal event
 	TimedOut   EndKind = "timed_out"   // Detail: startup, idle, tool, stall, total
 	Halted     EndKind = "halted"      // Detail: the command
-	OverBudget EndKind = "over_budget" // Detail: tokens, money, subagents, output, memory, processes
+	OverBudget EndKind = "over_budget" // Detail: tokens, cost, subagents, output, memory, processes
 	GaveUp     EndKind = "gave_up"     // Detail: auth, billing, limit; waiting could not have helped
 	Cancelled  EndKind = "cancelled"   // Detail: by whom
 	Lost       EndKind = "lost"        // Detail: stream, supervisor_died
@@ -121,6 +121,7 @@ const (
 	FoundModelDiffers     = "model_differs"
 	FoundLeftovers        = "leftovers"
 	FoundLimitAfterResult = "limit_after_result"
+	FoundBudgetBlind      = "budget_blind" // a budget that could not be enforced as it was meant
 	FoundStdoutHeld       = "stdout_held"
 )
 

@@ -162,6 +162,9 @@ type State struct {
 	Sample   driver.Sample
 	Elapsed  time.Duration
 	Watch    watch.State
+	// Warnings are those of the plan, and that a model has no price when
+	// --max-cost needs one.
+	Warnings []string
 }
 
 // State of the run now.
@@ -172,7 +175,7 @@ func (r *Run) State() State {
 	return State{
 		Activity: r.p.redact.String(o.digest.activity), Model: o.digest.model,
 		Usage: o.digest.usage(), Sample: o.sample,
-		Elapsed: time.Since(r.started), Watch: r.watch.State(),
+		Elapsed: time.Since(r.started), Watch: r.watch.State(), Warnings: o.digest.notes(),
 	}
 }
 
@@ -203,8 +206,7 @@ func (r *Run) spawn(ctx context.Context) error {
 	r.out = newOutput(r.dir.Dir(), newReader(p.agent, p.facts), r.watch, r.hooks, func(err error) {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	})
-	r.out.digest.meter.Resumed = p.task.Session.Resume != ""
-	r.out.digest.meter.Baseline = baseline(p.store, p.agent.Name(), p.task.Dir, p.task.Session)
+	r.meterOutput()
 	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
 		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
 	}

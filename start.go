@@ -45,6 +45,8 @@ type prepared struct {
 	git    git.Runner
 	norepo bool // Dir lies in no repository
 	redact *redact.Redactor
+
+	warnings []string // what a budget cannot do in this run
 }
 
 // prepare validates everything that can be validated without a side effect
@@ -74,6 +76,9 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	}
 	p.caps = p.agent.Capabilities(p.facts.Version)
 	p.clocks = p.task.Clocks.With(p.caps)
+	if p.warnings, err = budgetSight(p.agent.Name(), p.caps, p.task, p.opts.Prices); err != nil {
+		return nil, err
+	}
 
 	if p.id = p.task.ID; p.id == "" {
 		p.id = store.NewID(time.Now())
@@ -340,6 +345,9 @@ type Plan struct {
 	By      agent.Channel     `json:"prompt_by"`
 	Clocks  map[string]string `json:"clocks"`
 	Limits  map[string]string `json:"limits"` // by the names of the configuration: bytes, processes, or none
+	// Warnings are what the user should know before: a budget that this agent
+	// lets nobody enforce in the middle of a turn, for example.
+	Warnings []string `json:"warnings"`
 }
 
 // Describe validates a task and says what would be started. It starts nothing
@@ -357,12 +365,18 @@ func (p *prepared) plan() *Plan {
 		Agent: p.agent.Name(), Version: p.facts.Version, Exe: p.facts.Exe, Host: p.where, Dir: p.task.Dir,
 		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
-		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(), Limits: map[string]string{},
+		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
 	}
-	for name, n := range map[string]int64{"max_memory": p.task.Limits.Memory, "max_procs": int64(p.task.Limits.Procs), "max_output": p.task.Limits.Output} {
+	l := p.task.Limits
+	for name, n := range map[string]int64{
+		"max_memory": l.Memory, "max_procs": int64(l.Procs), "max_output": l.Output, "max_tokens": l.Tokens, "max_subagents": int64(l.Subagents),
+	} {
 		if plan.Limits[name] = "none"; n > 0 {
 			plan.Limits[name] = strconv.FormatInt(n, 10)
 		}
+	}
+	if plan.Limits["max_cost"] = "none"; l.CostUSD > 0 {
+		plan.Limits["max_cost"] = strconv.FormatFloat(l.CostUSD, 'f', -1, 64)
 	}
 	for _, f := range p.cmd.Files {
 		plan.Files = append(plan.Files, filepath.Join(p.store.RunDir(p.id), f.Name))

@@ -16,6 +16,7 @@ import (
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/meter"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/watch"
 )
@@ -72,6 +73,9 @@ type Options struct {
 	// Exes are executables by the name of the agent; one that is not there is
 	// found on the host's PATH.
 	Exes map[string]string
+	// Prices are the user's own prices of models, over the built-in table. They
+	// are used where the agent tells no cost itself.
+	Prices meter.Prices
 	// Hooks are told what happens; see there.
 	Hooks *Hooks
 	// Log receives diagnostics; nil discards them.

@@ -173,8 +173,16 @@ type Capabilities struct {
 	Tools bool
 	// Usage: token counts are visible as readings.
 	Usage bool
+	// UsageLive: they come request by request while the agent works, and not
+	// only when a turn ends. A budget can then end a run in the middle.
+	UsageLive bool
 	// Cost: the CLI tells money itself.
 	Cost bool
+	// CostLive is for Cost what UsageLive is for Usage.
+	CostLive bool
+	// TellsModel: readings say which model answers. Without it, tokens are
+	// priced as those of the model that was asked for.
+	TellsModel bool
 
 	// Credentials are the variables that the CLI reads as credentials.
 	Credentials []string

@@ -20,11 +20,16 @@
 //	max_memory  a size such as 512MiB or 2GiB, or none: all processes together
 //	max_procs   a number, or none: live processes
 //	max_output  a size, or none: stdout and stderr together
+//	max_tokens  a number such as 200k or 2M, or none: input, cache writes, output
+//	max_cost    an amount of USD such as 2.50, or none
+//	max_subagents  a number, or none: sub-agents that are started
 //	labels      names and values that are copied into the report
 //	env_file    file with NAME=VALUE lines for the agent     (not in a project)
 //	report      file that the report is written to           (not in a project)
 //	state_dir   directory for what runs leave behind         (not in a project)
 //	agents      per agent: model, effort, path, args  (path, args: not in a project)
+//	prices      per model: input, output, cache_read, cache_write, in USD per
+//	            million tokens                               (not in a project)
 //
 // A project's file comes with a clone: somebody else wrote it. It may choose
 // among what the user has, and may not name a program, an argument or a file,
@@ -42,6 +47,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/meter"
 	"github.com/rein-run/rein/watch"
 )
 
@@ -57,6 +63,7 @@ type Config struct {
 	Report    string // as EnvFile
 	StateDir  string // as EnvFile
 	Agents    map[string]AgentConfig
+	Prices    meter.Prices
 	clocks    watch.Clocks
 	origins   map[string]Origin
 	workingIn string
@@ -193,6 +200,10 @@ func (c *Config) Values() []Value {
 		add("agents."+name+".args", fmt.Sprintf("%q", a.Args))
 		add("agents."+name+".model", a.Model)
 		add("agents."+name+".effort", a.Effort)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Prices)) {
+		p := c.Prices[name]
+		add("prices."+name, fmt.Sprintf("input %g, output %g, cache_read %g, cache_write %g", p.Input, p.Output, p.CacheRead, p.CacheWrite))
 	}
 	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/meter"
 	"github.com/rein-run/rein/watch"
 )
 
@@ -91,6 +92,9 @@ grace: 2s
 max_memory: 2GiB
 max_procs: 200
 max_output: 10MB
+max_tokens: 1.5M
+max_cost: $2.50
+max_subagents: 12
 labels: {team: core, year: 2026}
 env_file: secrets.env
 report: ~/report.json
@@ -101,11 +105,14 @@ agents:
     args: ["--verbose", '5']
     model: sonnet
     effort: low
+prices:
+  my/model-4.1: {input: 1, output: 2.5, cache_read: 0.1, cache_write: $1.25}
 `)
 	c := p.mustLoad()
 	want := &Config{
 		Agent: "claude", Model: "opus", Effort: "high", Mode: agent.ReadOnly,
-		Limits:  watch.Limits{Memory: 2 << 30, Procs: 200, Output: 10_000_000},
+		Limits:  watch.Limits{Memory: 2 << 30, Procs: 200, Output: 10_000_000, Tokens: 1_500_000, CostUSD: 2.5, Subagents: 12},
+		Prices:  meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
 		Labels:  map[string]string{"team": "core", "year": "2026"},
 		EnvFile: filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
 		Report:  filepath.Join(p.home, "report.json"),
@@ -132,14 +139,14 @@ agents:
 			t.Errorf("%s comes from %+v", k.name, o)
 		}
 	}
-	if o := c.Origin("agents.claude.model"); o.Line != 24 || o.Column != 5 {
+	if o := c.Origin("agents.claude.model"); o.Line != 27 || o.Column != 5 {
 		t.Errorf("agents.claude.model comes from %v", o)
 	}
 	var text []string
 	for _, v := range c.Values() {
 		text = append(text, v.Key+"="+v.Text)
 	}
-	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
+	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "max_tokens=1500k", "max_cost=2.5", "max_subagents=12", "prices.my/model-4.1=input 1, output 2.5, cache_read 0.1, cache_write 1.25", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
 		if !slices.Contains(text, s) {
 			t.Errorf("values do not show %s: %q", s, text)
 		}
@@ -175,7 +182,7 @@ func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
 		"agent": "codex", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
-		"max_output": "none", "env_file": "x", "report": "/r", "state_dir": "s",
+		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
 		switch v, ok := values[k.name]; {
@@ -269,6 +276,13 @@ func TestErrors(t *testing.T) {
 		{"size", "max_memory: 2G", `1:1: max_memory: "2G" is not a size: units are`},
 		{"bare size", "max_output: 100", `1:1: max_output: "100" is not a size`},
 		{"processes", "max_procs: many", `1:1: max_procs: "many" is not a number`},
+		{"tokens", "max_tokens: lots", `1:1: max_tokens: "lots" is not a number of tokens: write 50000, 200k or 2M`},
+		{"no tokens", "max_tokens: 0", `1:1: max_tokens: "0" is not a number`},
+		{"tokens in hex", "max_tokens: 0x1p4", `1:1: max_tokens: "0x1p4" is not a number`},
+		{"tokens without bound", "max_tokens: 99999999999999M", `is not a number of tokens`},
+		{"money", "max_cost: 2 EUR", `1:1: max_cost: "2 EUR" is not an amount of money`},
+		{"no money", "max_cost: 0", `is not an amount of money: write 2.50, which is USD, or none`},
+		{"sub-agents", "max_subagents: 0", `1:1: max_subagents: "0" is not a number of sub-agents`},
 		{"mode", "mode: yolo", `1:1: mode "yolo": there are autonomous and read-only`},
 		{"empty", "model:", `1:1: "model" has no value`},
 		{"blank", "model: ' '", `1:1: model is empty`},
@@ -458,6 +472,24 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+func TestPriceErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"prices: {m: {input: cheap}}":         `1:14: "prices.m.input": "cheap" is not a price`,
+		"prices: {m: {inptu: 1}}":             `unknown key "prices.m.inptu": did you mean "input"?`,
+		"prices: {m: {}}":                     `"prices.m": a price needs input and output`,
+		"prices: {m: {input: 1e3}}":           `is not a price`,
+		"prices: {m: {input: 1, output: -2}}": `is not a price`,
+		"prices: {m: {input: 9999999}}":       `0 to 1000000`,
+		"prices: 3":                           `names and values are expected`,
+	} {
+		p := newYard(t)
+		p.user(text)
+		if _, err := p.load(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}
+
 // The page names every key and every variable.
 func TestPageIsWhole(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join("..", "docs", "configuration.md"))
@@ -466,7 +498,7 @@ func TestPageIsWhole(t *testing.T) {
 	}
 	for _, k := range keys {
 		row := "| `" + k.name + "` | "
-		if k.name != "agents" {
+		if k.name != "agents" && k.name != "prices" {
 			row += "`" + variable(k.name) + "`"
 		}
 		if !strings.Contains(string(b), row) {

@@ -12,8 +12,8 @@ import (
 	"github.com/rein-run/rein/watch"
 )
 
-// key is one key at the top of a file. labels and agents have no set: they are
-// maps, and read by their own functions.
+// key is one key at the top of a file. labels, agents and prices have no set:
+// they are maps, and read by their own functions.
 type key struct {
 	name string
 	user bool // not in a project's file
@@ -37,11 +37,15 @@ var keys = []key{
 	size("max_memory", func(c *Config) *int64 { return &c.Limits.Memory }),
 	{name: "max_procs", set: setProcs, get: func(c *Config) string { return formatCount(int64(c.Limits.Procs)) }},
 	size("max_output", func(c *Config) *int64 { return &c.Limits.Output }),
+	{name: "max_tokens", set: setTokens, get: func(c *Config) string { return formatTokens(c.Limits.Tokens) }},
+	{name: "max_cost", set: setCost, get: func(c *Config) string { return formatCost(c.Limits.CostUSD) }},
+	{name: "max_subagents", set: setSubagents, get: func(c *Config) string { return formatCount(int64(c.Limits.Subagents)) }},
 	{name: "labels"},
 	path("env_file", func(c *Config) *string { return &c.EnvFile }),
 	path("report", func(c *Config) *string { return &c.Report }),
 	path("state_dir", func(c *Config) *string { return &c.StateDir }),
 	{name: "agents"},
+	{name: "prices"},
 }
 
 func keyNames() []string {
@@ -172,7 +176,7 @@ func size(name string, field func(*Config) *int64) key {
 				return v.errorf("%s: %v", v.key, err)
 			}
 			if v.from.Source == Project {
-				if err := c.withinLimit(name, n, *field(c), FormatSize, v); err != nil {
+				if err := withinLimit(c, name, n, *field(c), FormatSize, v); err != nil {
 					return err
 				}
 			}
@@ -192,7 +196,7 @@ func setProcs(c *Config, v given) error {
 		}
 	}
 	if v.from.Source == Project {
-		if err := c.withinLimit("max_procs", int64(n), int64(c.Limits.Procs), formatCount, v); err != nil {
+		if err := withinLimit(c, "max_procs", int64(n), int64(c.Limits.Procs), formatCount, v); err != nil {
 			return err
 		}
 	}

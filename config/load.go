@@ -197,7 +197,7 @@ func (r *reader) variables(env func(string) string) error {
 		k := &keys[i]
 		name := variable(k.name)
 		value := env(name)
-		if value == "" || k.name == "agents" {
+		if value == "" || k.name == "agents" || k.name == "prices" {
 			continue
 		}
 		v := r.given(value, k.name, Origin{Source: Variable, Name: name})

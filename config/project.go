@@ -42,7 +42,7 @@ func (c *Config) withinClock(name string, d, now time.Duration, v given) error {
 // withinLimit is withinClock for a limit, of which 0 is none. Where the user's
 // file says none or nothing, every limit is lower; none is refused where it is not
 // the user's, as it is for clocks.
-func (c *Config) withinLimit(name string, n, now int64, format func(int64) string, v given) error {
+func withinLimit[N int | int64 | float64](c *Config, name string, n, now N, format func(N) string, v given) error {
 	switch {
 	case n == 0:
 		if now > 0 || c.Origin(name).Source == Default {

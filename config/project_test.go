@@ -54,6 +54,13 @@ func TestProjectWithinBounds(t *testing.T) {
 		{"max_procs: 200", "max_procs: none", "cannot switch"},
 		{"max_procs: 200", "max_procs: 200", ""},
 		{"max_output: 1MB", "max_output: 1MiB", "may not exceed the 1MB"},
+		{"", "max_tokens: 5M", ""},
+		{"max_tokens: 200k", "max_tokens: 201k", "may not exceed the 200k of USER:1:1: put max_tokens: 201k there"},
+		{"max_tokens: 200k", "max_tokens: none", "cannot switch"},
+		{"max_cost: 2.5", "max_cost: 2.51", "may not exceed the 2.5 of USER:1:1: put max_cost: 2.51 there"},
+		{"max_cost: 2.5", "max_cost: 0.5", ""},
+		{"max_subagents: 3", "max_subagents: 4", "may not exceed the 3"},
+		{"", "prices: {claude-opus-5: {input: 0.001, output: 0.001}}", "prices cannot be set by a project"},
 	} {
 		t.Run(x.user+"|"+x.project, func(t *testing.T) {
 			p := newYard(t)

@@ -180,6 +180,11 @@ func (r *reader) key(name string, value ast.Node, v given) error {
 		})
 	case name == "agents":
 		return r.each(value, v.from, "agents.", r.agent)
+	case name == "prices":
+		if v.from.Source == Project {
+			return v.refuse() // it could make a budget of the user's worth nothing
+		}
+		return r.each(value, v.from, "prices.", r.price)
 	}
 	if err := v.fill(value); err != nil {
 		return err

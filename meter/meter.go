@@ -2,7 +2,11 @@
 // once, however often and in whatever form the agent tells it.
 package meter
 
-import "github.com/rein-run/rein/agent"
+import (
+	"cmp"
+
+	"github.com/rein-run/rein/agent"
+)
 
 // Totals are what a run used so far.
 type Totals struct {
@@ -15,14 +19,28 @@ type Totals struct {
 	Delegated int64
 	Subagents int // that were started
 	ToolCalls int
-	CostUSD   float64
-	// CostSource is "agent" when the CLI told the cost, else "none".
+	// CostUSD is what the agent told, or an estimate, or a sum of both.
+	CostUSD float64
+	// CostSource is FromAgent when the CLI told all of the cost, FromTable when
+	// some of it is an estimate by list prices, FromNowhere when nothing is
+	// known.
 	CostSource string
+	// Unpriced is a model whose tokens are not in CostUSD, because the agent
+	// tells no cost for it and no price is known; "unknown" when not even the
+	// model is. "" when CostUSD lacks nothing.
+	Unpriced string
 	// EarlierRuns says that the tokens contain those of earlier runs of the
 	// same session, because the agent tells only the sum of the conversation
 	// and what it was before is not known (see Meter.Baseline).
 	EarlierRuns bool
 }
+
+// The values of Totals.CostSource.
+const (
+	FromAgent   = "agent"
+	FromTable   = "table"
+	FromNowhere = "none"
+)
 
 // Counted is what a token budget counts: all but what was read from a cache.
 func (t Totals) Counted() int64 { return t.Input + t.CacheWrite + t.Output }
@@ -38,10 +56,12 @@ func (t Totals) Zero() bool { return t.Counted() == 0 && t.CacheRead == 0 }
 // complete: a killed process prints no sum, a sum of an interrupted turn is
 // zero, side requests are in no turn. So each way is added up by itself, and
 // the largest counts, field by field. They are never added to each other, with
-// one exception: what a turn tells beyond its requests is added to them.
+// one exception: what turns tell beyond their requests is added to them.
 type Meter struct {
 	// Resumed says that the run continues a session. Set it before the first
-	// Add.
+	// Add. What such a run tells before its turn begins is a replay of what
+	// earlier runs used: it is not counted once a turn has begun, and the sum of
+	// a conversation that is told there is the Baseline if there is none.
 	Resumed bool
 	// Baseline is what Thread returned at the end of the session's last run:
 	// codex tells the sum of the whole conversation, and only what is beyond
@@ -49,30 +69,39 @@ type Meter struct {
 	// in full, and Totals.EarlierRuns says so: too much is a surprise, nothing
 	// at all would be a lie. Set it before the first Add.
 	Baseline *agent.Usage
+	// Model is the model that was asked for. It prices what is told without a
+	// model. Set it, and Prices, before the first Add.
+	Model  string
+	Prices Prices
+
+	began  bool   // a turn has begun
+	replay *Meter // what a resumed run told before that
 
 	open     map[string]request // requests that may yet be told fuller
 	order    []string           // their ids, oldest first
 	requests counts             // all requests, those in open included
 	sub      counts             // those of sub-agents among them
-	turnFrom counts             // requests when the last turn ended
-	turns    counts             // what turns told beyond their requests
+	turns    counts             // sum of what turns told
+	beyond   counts             // the most that turns were ahead of the requests
 
 	process counts  // largest sum of the process
 	thread  counts  // this run's share of the conversation
 	last    *counts // sum of the conversation as last told
 
-	cost        float64 // of requests
-	processCost float64
-	earlier     bool
-	subagents   int
-	toolCalls   int
-	told        Totals // never goes down
+	money     money
+	model     string // last one that was told
+	subagents int
+	toolCalls int
+	earlier   bool
+	told      Totals // see Totals
 }
 
 type request struct {
 	counts
-	cost float64
-	sub  bool
+	cost     float64 // as the agent told it
+	estimate float64 // by a price, where it told none
+	unpriced bool
+	sub      bool
 }
 
 // maxOpen bounds the requests that are kept to be replaced. A request is told
@@ -81,6 +110,17 @@ const maxOpen = 4096
 
 // Add takes one reading, of any kind.
 func (m *Meter) Add(r agent.Reading) {
+	if m.Resumed && !m.began {
+		if r.Kind == agent.KindTurnStarted {
+			m.begin()
+			return
+		}
+		if m.replay == nil {
+			m.replay = &Meter{Baseline: m.Baseline, Model: m.Model, Prices: m.Prices, earlier: m.Baseline == nil}
+		}
+		m.replay.Add(r)
+		return
+	}
 	if r.Kind == agent.KindToolStarted {
 		m.toolCalls++
 		if r.Tool != nil && r.Tool.Spawns {
@@ -90,27 +130,54 @@ func (m *Meter) Add(r agent.Reading) {
 	if r.Usage == nil {
 		return
 	}
+	if r.SubAgent == "" {
+		m.model = cmp.Or(r.Usage.Model, m.model)
+	}
 	c := countsOf(r.Usage)
 	switch r.Usage.Scope {
 	case agent.PerTurn:
-		// A sum may contain the sub-agents' requests or not: compared with all
-		// of them it can be too small, never twice.
-		m.turns.add(c.minus(m.requests.minus(m.turnFrom)))
-		m.turnFrom = m.requests
+		// Turns are compared with requests by their sums: claude 2.1.332 prints
+		// the results of several turns together, long after their requests. The
+		// sum of a turn may contain the sub-agents' requests or not: compared
+		// with all of them it can be too small, never twice.
+		m.turns.add(c)
+		m.beyond.raise(m.turns.minus(m.requests))
 	case agent.PerProcess:
 		m.process.raise(c)
-		m.processCost = max(m.processCost, clean(r.Usage.CostUSD))
+		m.money.process(clean(r.Usage.CostUSD))
 	case agent.PerThread:
 		m.addThread(c)
 	default:
-		m.addRequest(r.Usage.ID, request{c, clean(r.Usage.CostUSD), r.SubAgent != ""})
+		m.addRequest(r.Usage.ID, m.request(r, c))
 	}
+}
+
+// begin: what was told before the first turn of a resumed run was a replay.
+func (m *Meter) begin() {
+	m.began = true
+	if r := m.replay; r != nil && m.Baseline == nil {
+		m.Baseline = r.Thread()
+	}
+	m.replay = nil
+}
+
+func (m *Meter) request(r agent.Reading, c counts) request {
+	q := request{counts: c, cost: clean(r.Usage.CostUSD), sub: r.SubAgent != ""}
+	if q.cost == 0 && c.sum() > 0 {
+		price, ok := m.Prices.find(cmp.Or(r.Usage.Model, m.Model))
+		q.estimate, q.unpriced = price.cost(c), !ok
+		if q.unpriced {
+			m.money.unpriced = cmp.Or(r.Usage.Model, m.Model, "unknown")
+		}
+	}
+	return q
 }
 
 // addRequest counts a request once. Several lines tell the same one (a line for
 // each content block; a placeholder first, the truth at the end): the fullest
-// stands, as a whole line. The largest of each field would mix two models when
-// the CLI falls back to another one in the middle.
+// stands, as a whole line and at the price of its own model. The largest of
+// each field would mix two models when the CLI falls back to another one in the
+// middle.
 func (m *Meter) addRequest(id string, r request) {
 	if id == "" {
 		m.count(r)
@@ -122,7 +189,7 @@ func (m *Meter) addRequest(id string, r request) {
 			return
 		}
 		m.requests.sub(old.counts)
-		m.cost -= old.cost
+		m.money.add(-old.cost, -old.estimate)
 		if old.sub {
 			m.sub.sub(old.counts)
 		}
@@ -144,7 +211,7 @@ func (m *Meter) addRequest(id string, r request) {
 
 func (m *Meter) count(r request) {
 	m.requests.add(r.counts)
-	m.cost += r.cost
+	m.money.add(r.cost, r.estimate)
 	if r.sub {
 		m.sub.add(r.counts)
 	}
@@ -174,6 +241,9 @@ func (m *Meter) addThread(c counts) {
 // as the Baseline of the session's next run; nil when it told none.
 func (m *Meter) Thread() *agent.Usage {
 	if m.last == nil {
+		if m.replay != nil {
+			return m.replay.Thread()
+		}
 		return nil
 	}
 	return &agent.Usage{
@@ -183,10 +253,15 @@ func (m *Meter) Thread() *agent.Usage {
 }
 
 // Totals returns what was used so far. No number is ever smaller than in an
-// earlier call.
+// earlier call, with two exceptions that put a truth in the place of a guess:
+// an estimate of the cost gives way to what the agent tells, and a replay is
+// taken back when the turn of a resumed run begins.
 func (m *Meter) Totals() Totals {
+	if m.replay != nil {
+		return m.replay.Totals() // no turn has begun: it may be all that there will be
+	}
 	c := m.requests
-	c.add(m.turns)
+	c.add(m.beyond)
 	c.raise(m.process)
 	c.raise(m.thread)
 	t := &m.told
@@ -194,13 +269,35 @@ func (m *Meter) Totals() Totals {
 	t.Output = max(t.Output, c.output)
 	t.CacheRead = max(t.CacheRead, c.cacheRead)
 	t.CacheWrite = max(t.CacheWrite, c.cacheWrite)
-	t.Delegated = max(t.Delegated, m.sub.input+m.sub.cacheWrite+m.sub.output)
-	t.Subagents, t.ToolCalls = m.subagents, m.toolCalls
-	t.CostUSD = max(t.CostUSD, m.cost, m.processCost)
-	t.CostSource = "none"
-	if t.CostUSD > 0 {
-		t.CostSource = "agent"
+	delegated := m.sub
+	if m.subagents > 0 {
+		// The stream tells only placeholders of what sub-agents wrote (claude
+		// 2.1.332); the sum of the process knows.
+		delegated.raise(m.process.minus(m.requests.minus(m.sub)))
 	}
+	t.Delegated = max(t.Delegated, delegated.input+delegated.cacheWrite+delegated.output)
+	t.Subagents, t.ToolCalls = m.subagents, m.toolCalls
+	m.price(t, c.minus(m.requests))
 	t.EarlierRuns = m.earlier
 	return *t
+}
+
+// price fills in the cost. rest is what no request told.
+func (m *Meter) price(t *Totals, rest counts) {
+	var estimate float64
+	unpriced := m.money.unpriced
+	if rest.sum() > 0 {
+		model := cmp.Or(m.model, m.Model)
+		price, ok := m.Prices.find(model)
+		if !ok && m.money.ofProcess == 0 {
+			unpriced = cmp.Or(unpriced, model, "unknown")
+		}
+		estimate = price.price.of(rest) // a sum: no request's length is known
+	}
+	usd, source := m.money.total(estimate)
+	t.Unpriced = unpriced
+	if source == t.CostSource {
+		usd = max(usd, t.CostUSD)
+	}
+	t.CostUSD, t.CostSource = usd, source
 }

@@ -45,6 +45,10 @@ func TestCountedOnce(t *testing.T) {
 		{"two turns without requests", []agent.Reading{use(turn, "", 100, 50), use(turn, "", 10, 5)}, 110, 55},
 		{"the process knows more", []agent.Reading{use(req, "a", 100, 50), use(turn, "", 100, 50), use(proc, "", 130, 60)}, 130, 60},
 		{"sub-agents in the sum of the process", []agent.Reading{use(req, "a", 100, 50), by("t", use(req, "s", 30, 7)), use(turn, "", 100, 50), use(proc, "", 130, 57)}, 130, 57},
+		// claude 2.1.332 prints three results together when its background
+		// sub-agents are done.
+		{"turns told long after their requests", []agent.Reading{use(req, "a", 100, 50), use(req, "b", 100, 50), by("t", use(req, "s", 30, 1)), use(turn, "", 100, 50), use(turn, "", 100, 50)}, 230, 101},
+		{"turns that know more, one after the other", []agent.Reading{use(req, "a", 100, 50), use(turn, "", 220, 50), use(req, "b", 50, 5), use(turn, "", 60, 5), use(req, "c", 7, 7)}, 287, 62},
 		{"a new turn's requests after a sum", []agent.Reading{use(proc, "", 100, 50), use(req, "a", 100, 50), use(req, "b", 10, 5)}, 110, 55},
 	} {
 		t.Run(c.name, func(t *testing.T) {

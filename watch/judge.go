@@ -31,6 +31,7 @@ type state struct {
 	endAt  time.Duration // the completion clock runs from here
 	tasks  int           // open background tasks of the agent's own
 	denied int           // authentication retries since the model last answered
+	over   *Excess       // a spending budget that was found exceeded after the result
 }
 
 const (

@@ -18,10 +18,13 @@ func (l Limits) Validate() error {
 	for _, x := range []struct {
 		name string
 		n    int64
-	}{{"memory", l.Memory}, {"processes", int64(l.Procs)}, {"output", l.Output}} {
+	}{{"memory", l.Memory}, {"processes", int64(l.Procs)}, {"output", l.Output}, {TokenLimit, l.Tokens}, {SubagentLimit, int64(l.Subagents)}} {
 		if x.n < 0 {
 			return fmt.Errorf("a limit on %s of %d: give a positive number, or leave it out", x.name, x.n)
 		}
+	}
+	if !(l.CostUSD >= 0 && l.CostUSD < 1e12) { // also true for NaN
+		return fmt.Errorf("a limit on %s of %v: give a positive number of USD, or leave it out", CostLimit, l.CostUSD)
 	}
 	return nil
 }

@@ -97,6 +97,9 @@ func (s *state) reopen(now time.Duration) {
 	if s.ended {
 		s.ended = false
 		s.resume = now
+		if s.over != nil {
+			s.decide(OverBudget, s.over.Limit, s.over.Text)
+		}
 	}
 }
 

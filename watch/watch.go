@@ -9,12 +9,16 @@ import (
 	"github.com/rein-run/rein/host/driver"
 )
 
-// Limits are the budgets that are counted without reading what the agent says.
-// Zero is no limit.
+// Limits are the budgets of a run. Zero is no limit.
 type Limits struct {
 	Memory int64 // resident bytes of all members of the tree together
 	Procs  int   // live members of the tree
 	Output int64 // bytes on stdout and stderr together
+
+	// What the agent says that it used, see Spent.
+	Tokens    int64   // input, cache writes and output, sub-agents included
+	CostUSD   float64 // told by the agent, else estimated
+	Subagents int     // that were started
 }
 
 // Kind is the kind of end that a Verdict asks for. The values are those of the
@@ -23,7 +27,7 @@ type Kind string
 
 const (
 	TimedOut   Kind = "timed_out"   // Detail: startup, idle, tool, total, stall
-	OverBudget Kind = "over_budget" // Detail: memory, processes, output
+	OverBudget Kind = "over_budget" // Detail: memory, processes, output, tokens, cost, subagents
 	GaveUp     Kind = "gave_up"     // Detail: auth, billing, limit
 	// Completed: a terminal event was seen and the process stayed. The end is
 	// exited, forced. Detail is "completion", or the name of the clock or

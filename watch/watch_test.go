@@ -405,6 +405,9 @@ func TestBudgets(t *testing.T) {
 	sample := func(rss int64, procs int) func(*Watch) {
 		return func(w *Watch) { w.Sample(driver.Sample{RSS: rss, Procs: procs}) }
 	}
+	spent := func(tokens int64, usd float64, subagents int) func(*Watch) {
+		return func(w *Watch) { w.Spent(tokens, usd, subagents) }
+	}
 	for _, x := range []struct {
 		name   string
 		limits Limits
@@ -417,6 +420,14 @@ func TestBudgets(t *testing.T) {
 		{"output in a burst", l, []step{{sec, func(w *Watch) { w.Output(1) }}, {sec + time.Millisecond, func(w *Watch) { w.Output(5000) }}}, "over_budget/output 1.001s"},
 		{"none", Limits{}, []step{{sec, sample(1<<50, 1<<20)}, {2 * sec, func(w *Watch) { w.Output(1 << 50) }}}, "timed_out/idle 5m2s"},
 		{"after the result", l, []step{{sec, tell(turnEnded)}, {2 * sec, sample(1<<31, 1)}}, "completed/memory 2s"},
+		{"tokens to the last one", Limits{Tokens: 100}, []step{{sec, spent(100, 9, 9)}, {2 * sec, spent(101, 9, 9)}}, "over_budget/tokens 2s"},
+		{"cost", Limits{CostUSD: 0.5}, []step{{sec, spent(1e9, 0.5, 9)}, {2 * sec, spent(0, 0.51, 0)}}, "over_budget/cost 2s"},
+		{"sub-agents", Limits{Subagents: 2}, []step{{sec, spent(1e9, 9, 2)}, {2 * sec, spent(0, 0, 3)}}, "over_budget/subagents 2s"},
+		// What is known only with the result comes too late, and the process may
+		// finish what it does ...
+		{"tokens after the result", Limits{Tokens: 100}, []step{{sec, tell(turnEnded)}, {sec, spent(101, 0, 0)}}, "completed/completion 31s"},
+		// ... but not begin anew.
+		{"a new turn over budget", Limits{Tokens: 100}, []step{{sec, tell(turnEnded)}, {sec, spent(101, 0, 0)}, {3 * sec, tell(agent.Reading{Kind: agent.KindTurnStarted})}}, "over_budget/tokens 3s"},
 		{"the first one stands", l, []step{{sec, func(w *Watch) { sample(1<<31, 1)(w); sample(0, 11)(w); w.Output(5000) }}}, "over_budget/memory 1s"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

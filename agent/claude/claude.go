@@ -32,7 +32,10 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Terminal:  true,
 		Tools:     true,
 		Usage:     true,
-		Cost:      true,
+		UsageLive: true,
+		Cost:      true, // in the result alone
+
+		TellsModel: true,
 		Credentials: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK",
 		},

@@ -59,7 +59,9 @@ func (r *reader) result(line []byte) {
 		total = *p
 	}
 	total.Scope = agent.PerProcess
-	r.emit(agent.Reading{Kind: agent.KindUsage, Usage: &total})
+	// Last: the same line tells that the work is done, and a budget that is
+	// crossed by it must not be seen first.
+	defer r.emit(agent.Reading{Kind: agent.KindUsage, Usage: &total})
 
 	end := agent.Reading{Kind: agent.KindTurnEnded, OK: !s.IsError && s.Subtype == "success", SessionID: s.SessionID}
 	if s.Usage != nil {

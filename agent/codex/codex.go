@@ -31,7 +31,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces:   true,
 		Terminal:    true,
 		Tools:       true,
-		Usage:       true,
+		Usage:       true, // in turn.completed alone, and never the model
 		Credentials: []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
 		Scrub:       agent.Nested(),
 		Reserved: map[string]string{

@@ -31,7 +31,10 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		Terminal:    true,
 		Tools:       true,
 		Usage:       true,
+		UsageLive:   true,
 		Cost:        true,
+		CostLive:    true,
+		TellsModel:  true,
 		Credentials: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY",
 			"CEREBRAS_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY", "OPENROUTER_API_KEY", "AI_GATEWAY_API_KEY",

@@ -99,7 +99,7 @@ func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
 	case "turn_start":
 		emit(agent.Reading{Kind: agent.KindActivity, Activity: "waiting for the model"})
 	case "message_start":
-		emit(agent.Reading{Kind: agent.KindActivity})
+		r.messageStart(jsonline.Get(b, "message"), emit)
 	case "message_end":
 		r.message(jsonline.Get(b, "message"), emit)
 	case "tool_execution_start", "tool_execution_end":
@@ -191,6 +191,31 @@ func (r *reader) end(emit func(agent.Reading)) {
 	emit(x)
 }
 
+// messageStart tells what the request took in, where the API says so before it
+// answers (Anthropic's; the others tell zeros here). It is all there will be when
+// the stream is cut, and the earliest a budget can know.
+func (r *reader) messageStart(b []byte, emit func(agent.Reading)) {
+	var m messageOf
+	if string(jsonline.Str(jsonline.Get(b, "role"))) == "assistant" && unmarshal(b, &m) && m.Usage != nil && m.Usage.Input+m.Usage.CacheRead+m.Usage.CacheWrite > 0 {
+		emit(agent.Reading{Kind: agent.KindUsage, Usage: m.usage()})
+		return
+	}
+	emit(agent.Reading{Kind: agent.KindActivity})
+}
+
+// usage is one request's. Its name is the time of the message: it is the same
+// at its start and its end, where the id of the response is known only later.
+func (m *messageOf) usage() *agent.Usage {
+	u, id := m.Usage, m.ResponseID
+	if m.Time > 0 {
+		id = strconv.FormatInt(int64(m.Time), 10)
+	}
+	return &agent.Usage{
+		ID: id, Model: m.Model, Scope: agent.PerRequest, CostUSD: float64(u.Cost.Total),
+		Input: int64(u.Input), Output: int64(u.Output), CacheRead: int64(u.CacheRead), CacheWrite: int64(u.CacheWrite),
+	}
+}
+
 // message handles what is whole: the deltas before it are not needed.
 func (r *reader) message(b []byte, emit func(agent.Reading)) {
 	if role := string(jsonline.Str(jsonline.Get(b, "role"))); role != "assistant" {
@@ -221,15 +246,8 @@ func (r *reader) message(b []byte, emit func(agent.Reading)) {
 	if m.StopReason == "error" {
 		emit(agent.Reading{Kind: agent.KindError, Failure: agent.Fail(0, m.Error)})
 	}
-	if u := m.Usage; u != nil {
-		id := m.ResponseID
-		if id == "" && m.Time > 0 {
-			id = strconv.FormatInt(int64(m.Time), 10)
-		}
-		emit(agent.Reading{Kind: agent.KindUsage, Usage: &agent.Usage{
-			ID: id, Model: m.Model, Scope: agent.PerRequest, CostUSD: float64(u.Cost.Total),
-			Input: int64(u.Input), Output: int64(u.Output), CacheRead: int64(u.CacheRead), CacheWrite: int64(u.CacheWrite),
-		}})
+	if m.Usage != nil {
+		emit(agent.Reading{Kind: agent.KindUsage, Usage: m.usage()})
 	}
 	if len(blocks) == 0 && m.Usage == nil {
 		emit(agent.Reading{Kind: agent.KindActivity})

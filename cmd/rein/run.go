@@ -53,6 +53,10 @@ type runCmd struct {
 	MaxProcs  string `group:"Limits" help:"Processes at once." placeholder:"N"`
 	MaxOutput string `group:"Limits" help:"Bytes that the agent may write, e.g. 1GiB." placeholder:"SIZE"`
 
+	MaxTokens    string `group:"Limits" help:"Tokens: input, cache writes and output, sub-agents included, e.g. 200k or 2M." placeholder:"N"`
+	MaxCost      string `group:"Limits" help:"Money: what the agent tells, else an estimate, e.g. 2.50." placeholder:"USD"`
+	MaxSubagents string `group:"Limits" help:"Sub-agents that the agent starts." placeholder:"N"`
+
 	Report string `group:"Output" help:"Write the report (JSON) to this file too." placeholder:"FILE"`
 	JSON   bool   `group:"Output" name:"json" help:"Readings and the report on stdout, one JSON object a line." xor:"out"`
 	Raw    bool   `group:"Output" help:"The agent's own output on stdout, byte for byte." xor:"out"`
@@ -355,7 +359,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 		Session: agent.Session{Resume: c.Resume},
 		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits,
 	}
-	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}}
+	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices}
 	for name, own := range cfg.Agents {
 		if own.Path != "" {
 			opts.Exes[name] = own.Path
@@ -410,6 +414,9 @@ func (c *runCmd) flags(cfg *config.Config) error {
 		{"max_memory", c.MaxMemory},
 		{"max_procs", c.MaxProcs},
 		{"max_output", c.MaxOutput},
+		{"max_tokens", c.MaxTokens},
+		{"max_cost", c.MaxCost},
+		{"max_subagents", c.MaxSubagents},
 		{"report", c.Report},
 	} {
 		errs = append(errs, set(f[0], f[1]))

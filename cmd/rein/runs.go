@@ -284,7 +284,7 @@ func (c *runsUsage) Run(a *app) error {
 		fmt.Fprintf(w, "%s\t%d\t\n", row.what, row.n)
 	}
 	if u.CostSource != "none" {
-		fmt.Fprintf(w, "cost (%s)\t$%.4f\t\n", u.CostSource, u.CostUSD)
+		fmt.Fprintf(w, "cost (%s)\t$%.4f\t\n", tui.Source(u), u.CostUSD)
 	}
 	return w.Flush()
 }

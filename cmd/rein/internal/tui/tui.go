@@ -14,6 +14,7 @@ import (
 
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/meter"
 )
 
 // Options of New.
@@ -33,6 +34,7 @@ type Screen struct {
 	room   float64 // lines that may be written now
 	lastAt time.Time
 	drawn  bool
+	warned int // warnings that were said
 	stop   chan struct{}
 	done   chan struct{}
 }
@@ -73,6 +75,7 @@ func (s *Screen) Start(r *rein.Run) {
 		version = "of unknown version"
 	}
 	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, p.Mode, s.dim("run "+r.ID()))
+	s.warn(p.Warnings)
 	s.mu.Lock()
 	s.run, s.stop, s.done = r, make(chan struct{}), make(chan struct{})
 	s.mu.Unlock()
@@ -89,10 +92,18 @@ func (s *Screen) Start(r *rein.Run) {
 			case <-s.stop:
 				return
 			case <-t.C:
+				s.warn(r.State().Warnings)
 				s.draw()
 			}
 		}
 	}()
+}
+
+// warn writes what was not said yet.
+func (s *Screen) warn(all []string) {
+	for ; s.warned < len(all); s.warned++ {
+		s.line("%s %s", paint(s.color).yellow("!"), Clean(all[s.warned]))
+	}
 }
 
 // Stop removes the live line.
@@ -133,11 +144,15 @@ func (s *Screen) reading(r agent.Reading) {
 		return
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if s.run == nil {
+	run := s.run
+	s.mu.Unlock()
+	if run == nil {
 		return
 	}
+	s.warn(run.State().Warnings)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
 	s.room = min(plainBurst, s.room+float64(now.Sub(s.lastAt))/float64(plainEvery))
 	s.lastAt = now
 	if s.room < 1 {
@@ -262,8 +277,22 @@ func counts(u rein.Usage) string {
 	}
 	if u.CostSource != "none" && u.CostUSD >= 0.005 {
 		s += fmt.Sprintf(", $%.2f", u.CostUSD)
+		if u.CostSource == meter.FromTable {
+			s += " (estimate)"
+		}
 	}
 	return s
+}
+
+// Source says in words where the cost of a run comes from.
+func Source(u rein.Usage) string {
+	switch u.CostSource {
+	case meter.FromAgent:
+		return "told by the agent"
+	case meter.FromTable:
+		return "estimate by list prices of " + meter.TableDate
+	}
+	return u.CostSource
 }
 
 func short(n int64) string {
