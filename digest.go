@@ -2,6 +2,7 @@ package rein
 
 import (
 	"strings"
+	"time"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/meter"
@@ -25,6 +26,7 @@ type digest struct {
 	denied   []string
 	plain    []string // last lines that are not the agent's protocol
 	meter    meter.Meter
+	live     bool               // the readings are of now, so a wait that is announced is one from now
 	spent    func(meter.Totals) // is told when the meter has moved; may be nil
 	limits   watch.Limits       // that the findings compare with what was used
 	warnings []string           // what a budget cannot do in this run
@@ -69,6 +71,10 @@ func (d *digest) read(r agent.Reading) {
 		}
 	case agent.KindRetry, agent.KindError:
 		d.fail(r.Failure)
+		if f := r.Failure; d.live && f != nil && f.Class == agent.RateLimit && f.Until == nil && r.After > 0 {
+			at := time.Now().Add(r.After).UTC()
+			d.fail(&agent.Failure{Class: f.Class, Text: f.Text, Status: f.Status, Until: &at})
+		}
 	case agent.KindTurnEnded:
 		end := r
 		d.terminal = &end

@@ -59,6 +59,8 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 			{agent.Billing, FoundBilling},
 			{agent.RateLimit, FoundRateLimited},
 			{agent.Overloaded, FoundOverloaded},
+			{agent.Network, FoundNetwork},
+			{agent.UnknownCommand, FoundUnknownCommand},
 		} {
 			f, ok := d.classes[c.class]
 			if !ok || d.failure == nil || d.failure.Class != c.class {
@@ -85,7 +87,11 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 			add(FoundTerminalMissing, Error, "the agent ended without its terminal event")
 		}
 		if d.succeeded() && caps.Usage && d.meter.Totals().ToolCalls == 0 && d.meter.Totals().Zero() {
-			add(FoundNoWork, Error, "no model answered and no tool ran: %s", cmp.Or(d.answer(), "no output"))
+			kind := FoundNoWork
+			if agent.Classify(0, d.answer()) == agent.UnknownCommand {
+				kind = FoundUnknownCommand
+			}
+			add(kind, Error, "no model answered and no tool ran: %s", cmp.Or(d.answer(), "no output"))
 		}
 		if !end.Forced {
 			if exit.Code != nil && *exit.Code != 0 {

@@ -109,6 +109,8 @@ const (
 	FoundRateLimited     = "rate_limited"
 	FoundOverloaded      = "overloaded"
 	FoundBilling         = "billing"
+	FoundNetwork         = "network"
+	FoundUnknownCommand  = "unknown_command"
 	FoundNoWork          = "no_work"
 	FoundExitNonzero     = "exit_nonzero"
 	FoundSignaled        = "signaled"

@@ -287,6 +287,8 @@ const (
 	Limit      Class = "limit"        // the CLI's own --max-turns, --max-budget
 	Cancelled  Class = "cancelled"    // interrupted
 	Other      Class = "other"
+
+	UnknownCommand Class = "unknown_command" // a slash command that the CLI does not have
 )
 
 // Failure is an error in the agent's own words.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/internal/jsonline"
@@ -502,8 +501,7 @@ func (r *reader) rateLimit(line []byte) {
 	}
 	f := &agent.Failure{Class: agent.RateLimit, Text: agent.Clip("rate limit reached: " + e.Info.Type)}
 	if e.Info.ResetsAt > 0 {
-		t := time.Unix(int64(e.Info.ResetsAt), 0).UTC()
-		f.Until = &t
+		f.Until = agent.ResetAt(int64(e.Info.ResetsAt))
 	}
 	r.emit(agent.Reading{Kind: agent.KindError, Failure: f})
 }

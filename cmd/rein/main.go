@@ -15,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	_ "time/tzdata" // a reset is told in a named zone, and a container often has none of them
 
 	"github.com/alecthomas/kong"
 
