@@ -16,7 +16,7 @@ type stop struct {
 	// late is the clock or budget that ran out after the agent had finished: the
 	// work was done, and a limit does not undo it.
 	late     string
-	evidence string // for gave_up: the agent's own words
+	evidence string // for gave_up: the agent's own words; for over_budget: how much, of what
 }
 
 // decideEnd is law 2: the end is decided by who ended the run, never by the
@@ -216,6 +216,9 @@ func failureLine(d *digest, end End, exit driver.Exit, s *stop, found []Finding,
 		}
 	case OverBudget:
 		what = "stopped: over budget (" + end.Detail + ")"
+		if s != nil && s.evidence != "" {
+			said = s.evidence
+		}
 	case GaveUp:
 		what = "gave up: " + end.Detail
 		if s != nil && s.evidence != "" {

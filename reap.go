@@ -73,7 +73,7 @@ func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped 
 
 	rep := &Report{
 		ID: dir.ID(), Labels: st.Labels, Parent: st.Parent, Agent: st.Agent, AgentVersion: st.Facts.Version,
-		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt,
+		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt, Attempt: max(st.Attempt, 1), RetryOf: st.RetryOf,
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}

@@ -22,6 +22,10 @@ type Report struct {
 	ID     string            `json:"id"`
 	Labels map[string]string `json:"labels"`
 	Parent string            `json:"parent"` // id of the run inside which this one was started
+	// Attempt counts the runs on one task, from 1; RetryOf is the id of the
+	// first, "" for the first itself. See Retry.
+	Attempt int    `json:"attempt"`
+	RetryOf string `json:"retry_of"`
 
 	Agent        string             `json:"agent"`
 	AgentVersion string             `json:"agent_version"`
@@ -246,8 +250,9 @@ const (
 // Event is one line of `rein run --json`.
 type Event struct {
 	Schema  string         `json:"schema,omitempty"` // on the first line only
-	Type    string         `json:"type"`             // reading, report
+	Type    string         `json:"type"`             // reading, retry, report
 	Offset  int64          `json:"offset,omitempty"` // of the line in the transcript
 	Reading *agent.Reading `json:"reading,omitempty"`
-	Report  *Report        `json:"report,omitempty"`
+	Report  *Report        `json:"report,omitempty"` // retry: of the attempt that failed
+	Pause   *Pause         `json:"pause,omitempty"`  // retry: what follows
 }

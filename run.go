@@ -68,6 +68,8 @@ type state struct {
 	Mode       agent.Mode        `json:"mode"`
 	Dir        string            `json:"dir"`
 	StartedAt  time.Time         `json:"started_at"`
+	Attempt    int               `json:"attempt"`
+	RetryOf    string            `json:"retry_of"`
 	Supervisor supervisor        `json:"supervisor"`
 }
 
@@ -186,6 +188,7 @@ func (r *Run) state() *state {
 		Schema: stateSchema, ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), Facts: r.p.facts, Host: r.p.where, Local: r.p.local,
 		Model: r.p.task.Model, Mode: cmp.Or(r.p.task.Mode, agent.Autonomous), Dir: r.p.task.Dir, StartedAt: r.started,
+		Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
 	}
 }
@@ -300,7 +303,7 @@ func stopFor(v watch.Verdict) *stop {
 	case watch.TimedOut:
 		return &stop{end: End{Kind: TimedOut, Detail: v.Detail}}
 	case watch.OverBudget:
-		return &stop{end: End{Kind: OverBudget, Detail: v.Detail}}
+		return &stop{end: End{Kind: OverBudget, Detail: v.Detail}, evidence: v.Text}
 	case watch.GaveUp:
 		return &stop{end: End{Kind: GaveUp, Detail: v.Detail}, evidence: v.Text}
 	case watch.Completed:
@@ -360,7 +363,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	rep := &Report{
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
-		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started,
+		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
 		Boundary:   checkBoundary(ctx, r.p.git, r.before),
 		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256()},
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},

@@ -47,6 +47,8 @@ type prepared struct {
 	redact *redact.Redactor
 
 	warnings []string // what a budget cannot do in this run
+	attempt  int      // from 1; see Retry
+	retryOf  string   // id of the first attempt
 }
 
 // prepare validates everything that can be validated without a side effect

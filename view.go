@@ -93,7 +93,7 @@ func NotStartedReport(task Task, cause error) *Report {
 	now := time.Now()
 	rep := &Report{
 		Schema: ReportSchema, ID: task.ID, Labels: task.Labels, Agent: task.Agent, Model: task.Model, Dir: task.Dir,
-		StartedAt: now, EndedAt: now, Billing: "unknown",
+		StartedAt: now, EndedAt: now, Attempt: 1, Billing: "unknown",
 		End:      End{Kind: NotStarted, Detail: clip(cause.Error(), maxEvidence)},
 		Findings: []Finding{}, Boundary: Boundary{Changes: []Change{}, Why: "nothing was started"},
 		Leftovers: []driver.Proc{}, Survivors: []driver.Proc{},

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/rein-run/rein/meter"
+	"github.com/rein-run/rein/watch"
 )
 
 // ParseTokens reads a number of tokens as users write it: "50000", "200k",
@@ -107,6 +108,30 @@ func setSubagents(c *Config, v given) error {
 		}
 	}
 	c.Limits.Subagents = n
+	return nil
+}
+
+// maxRetries bounds what a typing error can spend.
+const maxRetries = 100
+
+func setRetries(c *Config, v given) error {
+	n := 0
+	if v.text != "none" && v.text != "0" {
+		var err error
+		if n, err = strconv.Atoi(v.text); err != nil || n < 0 || n > maxRetries {
+			return v.errorf("%s: %s is not a number of retries: write 0 to %d", v.key, show(v.text), maxRetries)
+		}
+	}
+	c.Retries = n
+	return nil
+}
+
+func setLimitWait(c *Config, v given) error {
+	d, err := watch.Parse(v.text)
+	if err != nil {
+		return v.errorf("%s: %s", v.key, clockTrouble(v.text))
+	}
+	c.LimitWait = max(d, 0) // none
 	return nil
 }
 

@@ -23,6 +23,10 @@
 //	max_tokens  a number such as 200k or 2M, or none: input, cache writes, output
 //	max_cost    an amount of USD such as 2.50, or none
 //	max_subagents  a number, or none: sub-agents that are started
+//	retries         a number, or none: attempts after an overload or a cut network
+//	                                                             (not in a project)
+//	wait_for_limit  the longest time to wait for the reset of a rate limit, or
+//	                none                                         (not in a project)
 //	labels      names and values that are copied into the report
 //	env_file    file with NAME=VALUE lines for the agent     (not in a project)
 //	report      file that the report is written to           (not in a project)
@@ -45,6 +49,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/meter"
@@ -64,6 +69,8 @@ type Config struct {
 	StateDir  string // as EnvFile
 	Agents    map[string]AgentConfig
 	Prices    meter.Prices
+	Retries   int           // after a failure that can pass by itself
+	LimitWait time.Duration // for the resets of rate limits; 0: not waited for
 	clocks    watch.Clocks
 	origins   map[string]Origin
 	workingIn string

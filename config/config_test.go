@@ -95,6 +95,8 @@ max_output: 10MB
 max_tokens: 1.5M
 max_cost: $2.50
 max_subagents: 12
+retries: 3
+wait_for_limit: 5h
 labels: {team: core, year: 2026}
 env_file: secrets.env
 report: ~/report.json
@@ -119,7 +121,7 @@ prices:
 		Agents: map[string]AgentConfig{
 			"claude": {Path: "/opt/claude", Args: []string{"--verbose", "5"}, Model: "sonnet", Effort: "low"},
 		},
-		StateDir: "/var/lib/rein",
+		StateDir: "/var/lib/rein", Retries: 3, LimitWait: 5 * time.Hour,
 		clocks: watch.Clocks{
 			Startup: 10 * time.Second, Idle: 2 * time.Minute, Tool: 3 * time.Minute, Stall: 4 * time.Minute,
 			Total: time.Hour, Completion: watch.None, Grace: 2 * time.Second,
@@ -139,14 +141,14 @@ prices:
 			t.Errorf("%s comes from %+v", k.name, o)
 		}
 	}
-	if o := c.Origin("agents.claude.model"); o.Line != 27 || o.Column != 5 {
+	if o := c.Origin("agents.claude.model"); o.Line != 29 || o.Column != 5 {
 		t.Errorf("agents.claude.model comes from %v", o)
 	}
 	var text []string
 	for _, v := range c.Values() {
 		text = append(text, v.Key+"="+v.Text)
 	}
-	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "max_tokens=1500k", "max_cost=2.5", "max_subagents=12", "prices.my/model-4.1=input 1, output 2.5, cache_read 0.1, cache_write 1.25", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
+	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "max_tokens=1500k", "max_cost=2.5", "max_subagents=12", "retries=3", "wait_for_limit=5h", "prices.my/model-4.1=input 1, output 2.5, cache_read 0.1, cache_write 1.25", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
 		if !slices.Contains(text, s) {
 			t.Errorf("values do not show %s: %q", s, text)
 		}
@@ -182,7 +184,7 @@ func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
 		"agent": "codex", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
-		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "env_file": "x", "report": "/r", "state_dir": "s",
+		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
 		switch v, ok := values[k.name]; {
@@ -282,6 +284,8 @@ func TestErrors(t *testing.T) {
 		{"tokens without bound", "max_tokens: 99999999999999M", `is not a number of tokens`},
 		{"money", "max_cost: 2 EUR", `1:1: max_cost: "2 EUR" is not an amount of money`},
 		{"no money", "max_cost: 0", `is not an amount of money: write 2.50, which is USD, or none`},
+		{"retries of a project", "retries: 3", `1:1: retries cannot be set by a project`},
+		{"waits of a project", "wait_for_limit: 3h", `1:1: wait_for_limit cannot be set by a project`},
 		{"sub-agents", "max_subagents: 0", `1:1: max_subagents: "0" is not a number of sub-agents`},
 		{"mode", "mode: yolo", `1:1: mode "yolo": there are autonomous and read-only`},
 		{"empty", "model:", `1:1: "model" has no value`},
@@ -472,7 +476,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestPriceErrors(t *testing.T) {
+func TestUserErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"prices: {m: {input: cheap}}":         `1:14: "prices.m.input": "cheap" is not a price`,
 		"prices: {m: {inptu: 1}}":             `unknown key "prices.m.inptu": did you mean "input"?`,
@@ -480,6 +484,9 @@ func TestPriceErrors(t *testing.T) {
 		"prices: {m: {input: 1e3}}":           `is not a price`,
 		"prices: {m: {input: 1, output: -2}}": `is not a price`,
 		"prices: {m: {input: 9999999}}":       `0 to 1000000`,
+		"retries: -1":                         `retries: "-1" is not a number of retries: write 0 to 100`,
+		"retries: 1000":                       `is not a number of retries`,
+		"wait_for_limit: 0":                   `wait_for_limit: "0" is not a time`,
 		"prices: 3":                           `names and values are expected`,
 	} {
 		p := newYard(t)

@@ -40,6 +40,13 @@ var keys = []key{
 	{name: "max_tokens", set: setTokens, get: func(c *Config) string { return formatTokens(c.Limits.Tokens) }},
 	{name: "max_cost", set: setCost, get: func(c *Config) string { return formatCost(c.Limits.CostUSD) }},
 	{name: "max_subagents", set: setSubagents, get: func(c *Config) string { return formatCount(int64(c.Limits.Subagents)) }},
+	{name: "retries", user: true, set: setRetries, get: func(c *Config) string { return formatCount(int64(c.Retries)) }},
+	{name: "wait_for_limit", user: true, set: setLimitWait, get: func(c *Config) string {
+		if c.LimitWait == 0 {
+			return "none"
+		}
+		return watch.Format(c.LimitWait)
+	}},
 	{name: "labels"},
 	path("env_file", func(c *Config) *string { return &c.EnvFile }),
 	path("report", func(c *Config) *string { return &c.Report }),

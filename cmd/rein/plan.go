@@ -48,9 +48,12 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 		}
 		row("clock", name, in, from)
 	}
-	for _, name := range []string{"max_memory", "max_procs", "max_output"} {
+	for _, name := range []string{"max_memory", "max_procs", "max_output", "max_tokens", "max_cost", "max_subagents"} {
 		v := set[name]
 		row("limit", name, cmp.Or(v.Text, "none"), v.Origin.String())
+	}
+	for _, note := range p.Warnings {
+		fmt.Fprintf(w, "warning    %s\n", note)
 	}
 	for _, v := range cfg.Values() {
 		if p.Clocks[v.Key] == "" && p.Limits[v.Key] == "" {

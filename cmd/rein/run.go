@@ -15,12 +15,15 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
+	"github.com/rein-run/rein/watch"
 )
 
 type runCmd struct {
@@ -56,6 +59,9 @@ type runCmd struct {
 	MaxTokens    string `group:"Limits" help:"Tokens: input, cache writes and output, sub-agents included, e.g. 200k or 2M." placeholder:"N"`
 	MaxCost      string `group:"Limits" help:"Money: what the agent tells, else an estimate, e.g. 2.50." placeholder:"USD"`
 	MaxSubagents string `group:"Limits" help:"Sub-agents that the agent starts." placeholder:"N"`
+
+	Retries      string    `group:"Retries" help:"Attempts after an overload, a cut network or a short rate limit (0)." placeholder:"N"`
+	WaitForLimit limitWait `group:"Retries" help:"Wait for the reset of a rate limit and go on in the session; =D: at most so long in all (6h)."`
 
 	Report string `group:"Output" help:"Write the report (JSON) to this file too." placeholder:"FILE"`
 	JSON   bool   `group:"Output" name:"json" help:"Readings and the report on stdout, one JSON object a line." xor:"out"`
@@ -143,8 +149,41 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 
 	screen := tui.New(a.stderr, &tui.Options{Quiet: c.Quiet || c.Detach})
 	opts.Hooks = screen.Hooks()
-	r, err := rein.Start(ctx, task, opts)
-	if err != nil {
+	var (
+		r       *rein.Run // the attempt under way, or the last one
+		view    chan error
+		viewErr error
+	)
+	over := func() { // the end of an attempt, once
+		screen.Stop()
+		if view != nil {
+			viewErr = cmp.Or(viewErr, <-view)
+			view = nil
+		}
+	}
+	rep, err := rein.Retry(ctx, task, &rein.RetryOptions{
+		Retries: cfg.Retries, LimitWait: cfg.LimitWait,
+		Started: func(run *rein.Run) {
+			r = run
+			handle <- r
+			started(r.ID(), nil)
+			c.unknownVersion(a, r.Plan())
+			screen.Start(r)
+			// Viewers follow the file at their own pace: a slow reader of our
+			// stdout holds nothing back and misses nothing.
+			out := make(chan error, 1)
+			view = out
+			go func() { out <- c.view(a, run) }()
+		},
+		Again: func(rep *rein.Report, p rein.Pause) {
+			over()
+			if c.JSON {
+				viewErr = cmp.Or(viewErr, json.NewEncoder(a.stdout).Encode(rein.Event{Type: "retry", Report: rep, Pause: &p}))
+			}
+			screen.Pause(rep, p)
+		},
+	}, opts)
+	if r == nil {
 		if c.JSON {
 			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: rein.NotStartedReport(task, err)})
 		}
@@ -157,26 +196,12 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		}
 		return notStarted(err)
 	}
-	handle <- r
-	started(r.ID(), nil)
-	c.unknownVersion(a, r.Plan())
-	screen.Start(r)
-
-	// Viewers follow the file at their own pace: a slow reader of our stdout
-	// holds nothing back and misses nothing.
-	view := make(chan error, 1)
-	go func() { view <- c.view(a, r) }()
-
-	rep, err := r.Wait(context.Background())
-	screen.Stop()
-	if err != nil {
+	over()
+	if rep == nil {
 		return err
 	}
-	viewErr := <-view
 	if c.JSON {
-		if err := json.NewEncoder(a.stdout).Encode(rein.Event{Type: "report", Report: rep}); err != nil && viewErr == nil {
-			viewErr = err
-		}
+		viewErr = cmp.Or(viewErr, json.NewEncoder(a.stdout).Encode(rein.Event{Type: "report", Report: rep}))
 	}
 	if !c.JSON && !c.Raw && !c.Detach && rep.Answer != "" {
 		if _, err := fmt.Fprintln(a.stdout, a.clean(strings.TrimRight(rep.Answer, "\n"))); err != nil {
@@ -194,6 +219,12 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 	if viewErr != nil && !errors.Is(viewErr, syscall.EPIPE) {
 		fmt.Fprintf(a.stderr, "rein: writing to stdout: %s: rein runs answer %s has it\n", oneLine(viewErr), r.ID())
 		lost = true
+	}
+	if code, ok := cancelledCode(ctx); ok && err != nil {
+		fmt.Fprintf(a.stderr, "rein: %s while waiting for the next attempt\n", context.Cause(ctx))
+		return exitCode(code)
+	} else if err != nil {
+		return notStarted(err)
 	}
 	if lost && rep.OK {
 		return exitCode(rein.ExitAborted) // what was asked for did not arrive
@@ -244,13 +275,16 @@ func forwardSignals(sigs <-chan os.Signal, cancel context.CancelCauseFunc, handl
 				default:
 				}
 			}
-			cancel(rein.CancelledBy(by))
+			// The handle first: the end of the context is the first request to
+			// stop for a run that has none yet, and the handle's would be taken
+			// for the second, which does not wait for the grace.
 			if r != nil {
 				r.Cancel(by)
 				if quit {
 					r.Cancel(by)
 				}
 			}
+			cancel(rein.CancelledBy(by))
 		}
 	}
 }
@@ -417,6 +451,8 @@ func (c *runCmd) flags(cfg *config.Config) error {
 		{"max_tokens", c.MaxTokens},
 		{"max_cost", c.MaxCost},
 		{"max_subagents", c.MaxSubagents},
+		{"retries", c.Retries},
+		{"wait_for_limit", string(c.WaitForLimit)},
 		{"report", c.Report},
 	} {
 		errs = append(errs, set(f[0], f[1]))
@@ -476,6 +512,19 @@ func notStarted(err error) error {
 		return usageError{err}
 	}
 	return startError{err}
+}
+
+// limitWait is --wait-for-limit, whose value may be left out.
+type limitWait string
+
+func (limitWait) IsBool() bool { return true } // no value is taken from the next argument
+
+func (w *limitWait) Decode(ctx *kong.DecodeContext) error {
+	*w = limitWait(watch.Format(rein.DefaultLimitWait))
+	if ctx.Scan.Peek().Type == kong.FlagValueToken {
+		*w = limitWait(ctx.Scan.Pop().String())
+	}
+	return nil
 }
 
 // startError exits with 7.

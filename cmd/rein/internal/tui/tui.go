@@ -208,6 +208,32 @@ func (s *Screen) line(format string, args ...any) {
 	fmt.Fprintf(s.w, prefix+format+"\n", args...)
 }
 
+// Pause says why and how long is waited before another attempt.
+func (s *Screen) Pause(rep *rein.Report, p rein.Pause) {
+	if s.quiet {
+		return
+	}
+	s.line("%s", paint(s.color).yellow(Clean(rep.Failure)))
+	next := "the task is begun anew"
+	if p.Session != "" {
+		next = "session " + p.Session + " goes on"
+	}
+	if p.Limit {
+		s.line("waiting for the limit to be reset at %s (%s), then %s; Ctrl-C ends the wait", clockTime(p.Until), elapsed(p.For), Clean(next))
+		return
+	}
+	s.line("attempt %d in %s, then %s", p.Attempt, elapsed(p.For), Clean(next))
+}
+
+// clockTime is a time as the clock on this wall will show it.
+func clockTime(t time.Time) string {
+	t = t.Local()
+	if y, m, d := time.Now().Date(); t.Equal(time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())) {
+		return t.Format("15:04")
+	}
+	return t.Format("Mon Jan 2 15:04")
+}
+
 // Report writes the summary of a run that is over.
 func (s *Screen) Report(rep *rein.Report, dir string) {
 	if s.quiet && rep.OK {
@@ -228,6 +254,9 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 		head = p.red(Clean(rep.Failure))
 	}
 	parts := []string{head, elapsed(rep.EndedAt.Sub(rep.StartedAt))}
+	if rep.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d of %s", rep.Attempt, Clean(rep.RetryOf)))
+	}
 	if n := rep.Usage.ToolCalls; n > 0 {
 		parts = append(parts, plural(n, "tool call"))
 	}
