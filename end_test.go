@@ -3,6 +3,7 @@ package rein
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host/driver"
@@ -266,5 +267,35 @@ func TestFailureLine(t *testing.T) {
 	d = digested(agent.Reading{Kind: agent.KindUnknown, Text: "plain"}, failed(agent.Other, "its own words"))
 	if got := failureLine(d, end, exit, nil, nil, "x"); got != "the agent failed (exit 3): its own words" {
 		t.Errorf("own words: %q", got)
+	}
+}
+
+// What a limit's end is told by, and what does not make it forgotten.
+func TestDigestKeepsTheReset(t *testing.T) {
+	at := time.Now().Add(time.Hour).UTC()
+	var d digest
+	d.read(agent.Reading{Kind: agent.KindError, Failure: &agent.Failure{Class: agent.RateLimit, Until: &at}})
+	d.read(agent.Reading{Kind: agent.KindTurnEnded, Failure: &agent.Failure{Class: agent.RateLimit, Text: "429"}})
+	if u := d.failure.Until; u == nil || !u.Equal(at) {
+		t.Errorf("forgotten: %v", u)
+	}
+	// A wait that the CLI announces is one from now, unless the readings are old.
+	for _, live := range []bool{true, false} {
+		d := digest{live: live}
+		d.read(agent.Reading{Kind: agent.KindRetry, After: time.Hour, Failure: &agent.Failure{Class: agent.RateLimit}})
+		u := d.failure.Until
+		if (u != nil) != live || live && (u.Before(at) || u.After(at.Add(time.Minute))) {
+			t.Errorf("live %v: %v", live, u)
+		}
+	}
+}
+
+// A cut network is a finding of its own, in the agent's words.
+func TestNetworkFinding(t *testing.T) {
+	var d digest
+	d.read(agent.Reading{Kind: agent.KindTurnEnded, Failure: agent.Fail(0, "connect ECONNREFUSED 127.0.0.1:1")})
+	got := findings(&d, End{Kind: Exited}, driver.Exit{}, nil, agent.Capabilities{Terminal: true}, "", Boundary{})
+	if len(got) != 1 || got[0].Kind != FoundNetwork || got[0].Evidence != "connect ECONNREFUSED 127.0.0.1:1" || got[0].Severity != Error {
+		t.Errorf("%+v", got)
 	}
 }

@@ -47,6 +47,13 @@ func TestPrices(t *testing.T) {
 			t.Errorf("%q: %v, want %v", id, r.price.Input, want)
 		}
 	}
+	// Of two rows that an id begins with, the longer one is meant.
+	dated := Prices{"m-1": {Input: 1}, "m-1-20260101": {Input: 2}, "m-1-20260101[1m]": {Input: 3}}
+	for range 20 { // a map has no order
+		if r, _ := dated.find("m-1-20260101@latest"); r.price.Input != 2 {
+			t.Fatalf("%+v", r)
+		}
+	}
 	for _, r := range table {
 		if err := r.price.Validate(); err != nil || plainID(r.model) != r.model {
 			t.Errorf("%s: %v: no id can match it", r.model, err)
