@@ -92,11 +92,18 @@ func TestVerdict(t *testing.T) {
 			false, 1, "terminal_event_missing",
 		},
 		{
-			"success without any work", digested(agent.Reading{Kind: agent.KindTurnEnded, OK: true, Text: "Unknown command: /x"}),
+			"success without any work", digested(agent.Reading{Kind: agent.KindTurnEnded, OK: true, Text: "Nothing to do."}),
 			driver.Exit{Reason: driver.Exited, Code: code(0)},
 			nil,
 			End{Kind: Exited},
 			false, 1, "no_work",
+		},
+		{
+			"a slash command that there is not", digested(agent.Reading{Kind: agent.KindTurnEnded, OK: true, Text: "Unknown command: /x"}),
+			driver.Exit{Reason: driver.Exited, Code: code(0)},
+			nil,
+			End{Kind: Exited},
+			false, 1, "unknown_command",
 		},
 		{
 			"killed by a stranger", digested(worked),
