@@ -39,7 +39,7 @@ func (r *reader) result(line []byte) {
 	}
 	// 2.1.197 tells denials only here; 2.1.332 told them when they happened.
 	for _, d := range s.Denials[:min(len(s.Denials), maxKept)] {
-		r.deny(tool(block{ID: d.ID, Name: d.Name, Input: d.Input}), "")
+		r.deny(tool(d.ID, d.Name, d.Input), "")
 	}
 
 	// What the process used, sub-agents and side requests included; usage is of

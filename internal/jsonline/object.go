@@ -5,11 +5,15 @@
 // Everything here is for hostile input: no recursion, no allocation, no panic.
 package jsonline
 
-import "bytes"
+import (
+	"bytes"
+	"encoding/json"
+	"unicode/utf8"
+)
 
 // Object walks over the members of one JSON object, or the elements of one
 // array. It skips what it does not understand rather than judging it: a caller
-// decodes the values it wants with encoding/json, which does.
+// decodes the values it wants with encoding/json, which does, or with Text.
 type Object struct {
 	b    []byte
 	i    int
@@ -165,6 +169,18 @@ func Str(v []byte) []byte {
 		return nil
 	}
 	return v[1 : len(v)-1]
+}
+
+// Text decodes a raw string value, "" when it is none. Most strings stand in a
+// line as they are: those are only copied.
+func Text(v []byte) string {
+	in := Str(v)
+	if bytes.IndexByte(in, '\\') < 0 && utf8.Valid(in) {
+		return string(in)
+	}
+	var s string
+	_ = json.Unmarshal(v, &s) // what is wrong with it is replaced, or all of it is empty
+	return s
 }
 
 // Is says that the raw value is the string s.
