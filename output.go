@@ -1,11 +1,8 @@
 package rein
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"os"
 	"sync"
@@ -32,8 +29,9 @@ type output struct {
 	own [2]*transcript.Writer
 
 	dir    string // of the run
-	buf    []byte
-	sum    hash.Hash
+	sum    sum
+	sha256 string   // of all; set by finish
+	buf    []byte   // of stderr
 	size   [2]int64 // handled
 	lines  transcript.Lines
 	index  *transcript.IndexWriter
@@ -47,14 +45,11 @@ type output struct {
 	peak   driver.Sample
 }
 
-// readChunk is how much of a spool is read at once.
-const readChunk = 256 << 10
-
 func newOutput(dir string, reader agent.Reader, w *watch.Watch, h *hooks, fail func(error)) *output {
 	if reader == nil {
 		reader = noReader{}
 	}
-	return &output{watch: w, hooks: h, fail: fail, dir: dir, sum: sha256.New(), reader: reader, lines: newLines()}
+	return &output{watch: w, hooks: h, fail: fail, dir: dir, reader: reader, lines: newLines()}
 }
 
 // Spool implements driver.SpoolOutput.
@@ -84,11 +79,9 @@ func (o *output) Spooled(s driver.Stream, n int64) {
 		o.size[s] = n
 		return
 	}
-	if o.buf == nil {
-		o.buf = make([]byte, readChunk)
-	}
 	for o.size[s] < n {
-		p := o.buf[:min(int64(len(o.buf)), n-o.size[s])]
+		p := o.room(s)
+		p = p[:min(int64(len(p)), n-o.size[s])]
 		k, err := f.ReadAt(p, o.size[s])
 		if k > 0 {
 			o.take(s, p[:k])
@@ -118,7 +111,12 @@ func (o *output) Data(s driver.Stream, p []byte) {
 		o.own[s] = w
 	}
 	k, err := o.own[s].Write(p)
-	o.take(s, p[:k]) // what is on disk, no more
+	for p = p[:k]; len(p) > 0; { // what is on disk, no more
+		room := o.room(s)
+		n := copy(room, p)
+		o.take(s, room[:n])
+		p = p[n:]
+	}
 	if err != nil {
 		o.fail(err)
 	}
@@ -142,14 +140,25 @@ func (o *output) file(s driver.Stream) string {
 	return o.dir + "/transcript"
 }
 
-// take handles bytes that are in the transcript.
+// room is where the next bytes of s are put before take is told of them.
+func (o *output) room(s driver.Stream) []byte {
+	if s == driver.Stdout {
+		return o.sum.room()
+	}
+	if o.buf == nil {
+		o.buf = make([]byte, 64<<10)
+	}
+	return o.buf
+}
+
+// take handles bytes that are in the transcript, and at the beginning of room.
 func (o *output) take(s driver.Stream, p []byte) {
 	o.size[s] += int64(len(p))
 	o.hooks.output(s, p)
 	if s == driver.Stderr {
 		return
 	}
-	o.sum.Write(p)
+	o.sum.took(len(p)) // first: they are hashed while they are read
 	o.lines.Feed(p, o.line)
 	if o.index != nil {
 		// An aid: an index that cannot be written is rebuilt from the transcript.
@@ -187,7 +196,7 @@ func (o *output) damaged(path string) string {
 	case info.Size() > rehash:
 		return ""
 	}
-	if _, sum, err := transcript.Sum(path); err != nil || sum != o.sha256() {
+	if _, sum, err := transcript.Sum(path); err != nil || sum != o.sha256 {
 		return "the transcript was changed: it is not what was read of it"
 	}
 	return ""
@@ -201,6 +210,7 @@ const rehash = 64 << 20
 func (o *output) finish() error {
 	o.lines.Flush(o.line)
 	o.reader.End(o.read)
+	o.sha256 = o.sum.end()
 	var err error
 	for s := range 2 {
 		if o.spooled[s] != nil {
@@ -215,5 +225,3 @@ func (o *output) finish() error {
 	}
 	return err
 }
-
-func (o *output) sha256() string { return hex.EncodeToString(o.sum.Sum(nil)) }

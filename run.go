@@ -365,7 +365,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
 		Boundary:   checkBoundary(ctx, r.p.git, r.before),
-		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256()},
+		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256},
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
 	}
 	d.damage = r.out.damaged(rep.Transcript.Path)
