@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func classify(status int, text string) (Class, int) {
 	}
 	t := strings.ToLower(strings.ReplaceAll(text, "’", "'"))
 	if status == 0 {
-		if m := statusInText.FindStringSubmatch(t); m != nil {
+		if m := statusInText().FindStringSubmatch(t); m != nil {
 			status, _ = strconv.Atoi(m[1] + m[2])
 		}
 	}
@@ -63,7 +64,7 @@ func classify(status int, text string) (Class, int) {
 	case status == 429,
 		has("rate limit", "rate_limit", "rate-limited", "usage limit", "session limit", "weekly limit", "limit reached", "limit will reset",
 			"too many requests", "resource_exhausted"),
-		hitLimit.MatchString(t):
+		hitLimit().MatchString(t):
 		return RateLimit, status
 	case status >= 500 && status <= 599,
 		has("overloaded", "high demand", "server_error", "internal server error", "service unavailable", "bad gateway",
@@ -80,7 +81,7 @@ func classify(status int, text string) (Class, int) {
 		return Limit, status
 	case has("interrupted by user", "operation was aborted", "aborted_streaming", "aborted_tools"):
 		return Cancelled, status
-	case unknownCommand.MatchString(t):
+	case unknownCommand().MatchString(t):
 		return UnknownCommand, status
 	}
 	return Other, status
@@ -88,12 +89,16 @@ func classify(status int, text string) (Class, int) {
 
 // A status is believed where a CLI writes one: at the beginning ("429 …"),
 // or after a word that says so. Any three digits elsewhere may be a count.
-var statusInText = regexp.MustCompile(`^([45]\d\d)\b|(?:status:?|error:?|http|code:?)[ :=(]{0,2}([45]\d\d)\b`)
+var statusInText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([45]\d\d)\b|(?:status:?|error:?|http|code:?)[ :=(]{0,2}([45]\d\d)\b`)
+})
 
 // "You've hit your session limit · resets 10:30pm", claude 2.1.215; a limit that
 // is hit in another sense ("hit your recursion limit …") has a status of its own.
-var hitLimit = regexp.MustCompile(`\bhit your (?:[a-z0-9.-]+ ){0,2}limit\b`)
+var hitLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bhit your (?:[a-z0-9.-]+ ){0,2}limit\b`) })
 
 // The words of claude for a slash command or a skill that there is not; as a
 // result, with no request made, and not as an error.
-var unknownCommand = regexp.MustCompile(`^unknown (?:slash command|command|skill)\b[: ]`)
+var unknownCommand = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^unknown (?:slash command|command|skill)\b[: ]`)
+})

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rein-run/rein/host/driver"
 )
@@ -42,7 +43,7 @@ func Validate(a Agent, inv Invocation, f Facts) error {
 		if !c.Resume {
 			return fail(ErrUnsupported, "resume", "this CLI starts a new session every time")
 		}
-		if !sessionToken.MatchString(s) {
+		if !sessionToken().MatchString(s) {
 			return fail(ErrSession, s, `use "latest" or an id of letters, digits, '.', '_' and '-' as a report shows it`)
 		}
 	}
@@ -60,7 +61,7 @@ func Validate(a Agent, inv Invocation, f Facts) error {
 
 // sessionToken is what every CLI's session id fits in, and nothing that a
 // parser could take for a flag or a path.
-var sessionToken = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var sessionToken = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`) })
 
 func checkUserArgs(a Agent, c Capabilities, args []string) error {
 	for i, arg := range args {

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rein-run/rein/agent"
@@ -160,12 +161,12 @@ func clock(name string) key {
 
 // timePattern is a time that is well written. The error of time.ParseDuration is
 // the same for one that is not and for one that is longer than 292 years.
-var timePattern = regexp.MustCompile(`^([0-9]+(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`)
+var timePattern = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$`) })
 
 func clockTrouble(s string) string {
 	positive, negative := strings.CutPrefix(s, "-")
 	d, err := time.ParseDuration(s)
-	switch isTime := timePattern.MatchString(positive); {
+	switch isTime := timePattern().MatchString(positive); {
 	case err == nil && d <= 0, negative && isTime:
 		return show(s) + " is not a time to wait: write none to switch the clock off"
 	case isTime:

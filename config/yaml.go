@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -192,14 +193,14 @@ func (r *reader) key(name string, value ast.Node, v given) error {
 	return r.c.put(k, v)
 }
 
-var agentName = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
+var agentName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`) })
 
 // agent reads one section below agents.
 func (r *reader) agent(name string, value ast.Node, v given) error {
 	switch {
 	case r.agents != nil && !slices.Contains(r.agents, name):
 		return v.errorf("unknown agent %s%s", show(name), nearest(name, r.agents))
-	case !agentName.MatchString(name):
+	case !agentName().MatchString(name):
 		return v.errorf("%s cannot be the name of an agent: small letters, digits, - and _", show(name))
 	}
 	a := r.c.Agents[name]
@@ -263,11 +264,11 @@ func (v given) list(n ast.Node) ([]string, error) {
 	return all, nil
 }
 
-var labelName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`)
+var labelName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$`) })
 
 // label sets one label. They come together from all sources.
 func (c *Config) label(name string, v given) error {
-	if !labelName.MatchString(name) {
+	if !labelName().MatchString(name) {
 		return v.errorf("%s cannot be the name of a label: up to 63 letters, digits and . _ / -", show(name))
 	}
 	if len(v.text) > 256 || strings.IndexFunc(v.text, func(r rune) bool { return r < ' ' || r == 0x7f }) >= 0 {

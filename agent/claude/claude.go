@@ -4,6 +4,7 @@ package claude
 
 import (
 	"regexp"
+	"sync"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host/driver"
@@ -127,13 +128,13 @@ func (Agent) VersionArgs() []string { return []string{"--version"} }
 
 // ParseVersion reads that line.
 func (Agent) ParseVersion(output []byte) string {
-	if m := versionLine.FindSubmatch(output); m != nil {
+	if m := versionLine().FindSubmatch(output); m != nil {
 		return string(m[1])
 	}
 	return ""
 }
 
-var versionLine = regexp.MustCompile(`(?m)^(\d+\.\d+\.\d+\S*) \(Claude Code\)`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^(\d+\.\d+\.\d+\S*) \(Claude Code\)`) })
 
 // NewReader reads stream-json.
 func (Agent) NewReader(f agent.Facts) agent.Reader { return &reader{version: f.Version} }

@@ -5,6 +5,7 @@ package codex
 import (
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/rein-run/rein/agent"
 )
@@ -117,13 +118,13 @@ func (Agent) VersionArgs() []string { return []string{"--version"} }
 
 // ParseVersion reads that line; a warning may stand before it.
 func (Agent) ParseVersion(output []byte) string {
-	if m := versionLine.FindSubmatch(output); m != nil {
+	if m := versionLine().FindSubmatch(output); m != nil {
 		return string(m[1])
 	}
 	return ""
 }
 
-var versionLine = regexp.MustCompile(`(?m)^codex(?:-cli)? (\d+\.\d+\.\d+\S*)`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^codex(?:-cli)? (\d+\.\d+\.\d+\S*)`) })
 
 // NewReader reads exec --json.
 func (Agent) NewReader(f agent.Facts) agent.Reader { return &reader{version: f.Version} }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/internal/jsonline"
@@ -112,7 +113,7 @@ func (w *words) usage() *agent.Usage {
 // failed reads an error line. It is not terminal: with "Reconnecting... 1/5"
 // codex repeats the request by itself, and often succeeds.
 func failed(msg string) agent.Reading {
-	if m := reconnecting.FindStringSubmatch(msg); m != nil {
+	if m := reconnecting().FindStringSubmatch(msg); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		return agent.Reading{
 			Kind: agent.KindRetry, Activity: "waiting to repeat a failed request",
@@ -122,7 +123,9 @@ func failed(msg string) agent.Reading {
 	return agent.Reading{Kind: agent.KindError, Failure: agent.Fail(0, msg)}
 }
 
-var reconnecting = regexp.MustCompile(`(?s)^Reconnecting\.\.\. (\d{1,4})/\d+ ?\(?(.*?)\)?$`)
+var reconnecting = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?s)^Reconnecting\.\.\. (\d{1,4})/\d+ ?\(?(.*?)\)?$`)
+})
 
 func (r *reader) item(phase string, it *item, emit func(agent.Reading)) {
 	switch it.Type {

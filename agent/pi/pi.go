@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rein-run/rein/agent"
 )
@@ -139,13 +140,13 @@ func (Agent) VersionArgs() []string { return []string{"--version"} }
 
 // ParseVersion reads a line that is nothing but a version.
 func (Agent) ParseVersion(output []byte) string {
-	if m := versionLine.FindSubmatch(output); m != nil {
+	if m := versionLine().FindSubmatch(output); m != nil {
 		return string(m[1])
 	}
 	return ""
 }
 
-var versionLine = regexp.MustCompile(`(?m)^v?(\d+\.\d+\.\d+[^\s]*)\s*$`)
+var versionLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?m)^v?(\d+\.\d+\.\d+[^\s]*)\s*$`) })
 
 // NewReader reads --mode json.
 func (Agent) NewReader(f agent.Facts) agent.Reader { return &reader{version: f.Version} }
