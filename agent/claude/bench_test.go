@@ -24,6 +24,8 @@ func stream() [][]byte {
 		switch {
 		case i == 0:
 			lines = append(lines, fill(`{"type":"stream_event","event":{"delta":{"stop_reason":"end_turn","note":"TEXT"},"type":"message_delta","usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":100,"output_tokens":50}},`+session, 4096))
+		case i == 1:
+			lines = append(lines, fill(`{"type":"assistant","message":{"content":[{"type":"text","text":"TEXT"}],"id":"msg_1","model":"claude-opus-4-8","role":"assistant","type":"message","usage":{"input_tokens":100,"output_tokens":50}},`+session, 4096))
 		case i%2 == 0:
 			lines = append(lines, fill(`{"type":"stream_event","event":{"delta":{"text":"TEXT","type":"text_delta"},"index":0,"type":"content_block_delta"},`+session, 4096))
 		default:

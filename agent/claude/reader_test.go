@@ -202,6 +202,8 @@ func FuzzReader(f *testing.F) {
 		`{"type":"result","is_error":1,"usage":{"input_tokens":-1e400},"errors":{}}`,
 		`{"type":"user","message":{"content":[{"type":"tool_result","content":"Exit code `,
 		`{"type":"stream_event","event":{"type":"message_start","message":{"id":7}}}`,
+		`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"\u0041\"}"},7,{"type":"tool_use","input":[]}],"usage":{"input_tokens":3}}}`,
+		`{"type":"assistant","message":{"model":"<synthetic>","content":{"text":1}},"error":{}}`,
 		`{"type":"system","subtype":"background_tasks_changed","tasks":[{}]}`, "\x00\xff", "[[[[",
 	} {
 		f.Add([]byte(s))

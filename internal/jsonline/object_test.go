@@ -50,6 +50,17 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
+func TestText(t *testing.T) {
+	for in, want := range map[string]string{
+		`"plain"`: "plain", `""`: "", `"a\"b\\\n\u00e9"`: "a\"b\\\né", `"é"`: "é", "\"\xff\"": "\uFFFD",
+		`"\ud83d\ude00"`: "😀", `"\x"`: "", `7`: "", `null`: "", ``: "", `"`: "", `["a"]`: "",
+	} {
+		if got := Text([]byte(in)); got != want {
+			t.Errorf("%s: %q, want %q", in, got, want)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	var v struct {
 		A, B, C, D, E Count
@@ -76,6 +87,12 @@ func FuzzGet(f *testing.F) {
 		if valid && bytes.Count(b, []byte("type")) <= 1 && bytes.IndexByte(b, '\\') < 0 {
 			if want := m["type"]; !bytes.Equal(got, want) {
 				t.Fatalf("%q, want %q in %q", got, want, b)
+			}
+		}
+		for _, v := range m {
+			var want string
+			if json.Unmarshal(v, &want); Text(v) != want {
+				t.Fatalf("%q is the text of %q, want %q", Text(v), v, want)
 			}
 		}
 	})
