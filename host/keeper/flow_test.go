@@ -125,6 +125,44 @@ func TestSlowConsumer(t *testing.T) {
 	})
 }
 
+// A client that waits is told of every byte at once; one that is at work in a
+// flood is told of the next batch before it is done, and never of less.
+func TestAnnouncements(t *testing.T) {
+	s := newStream(driver.Stdout, nil, os.Stdout)
+	s.announce = true
+	told := func(what string, want int64) {
+		t.Helper()
+		due := s.due()
+		b := s.next(nil)
+		if due != (len(b) > 0) {
+			t.Errorf("%s: due is %v, and %d bytes are sent", what, due, len(b))
+		}
+		if got := s.sent; got != want {
+			t.Errorf("%s: announced to %d, want %d", what, got, want)
+		}
+	}
+	s.out = newOutbox(io.Discard, nil)
+	told("nothing", 0)
+	s.kept = 1
+	told("the first byte", 1)
+	s.kept = batch
+	told("one byte less than a batch, to a client at work", 1)
+	s.kept = batch + 1
+	told("a batch, to a client at work", batch+1)
+	s.kept += 10
+	if !s.ack(1) {
+		t.Error("the acknowledgement of the first announcement is refused")
+	}
+	told("a little, while the second is at work", batch+1)
+	if !s.ack(batch + 1) {
+		t.Error("the acknowledgement of the second announcement is refused")
+	}
+	told("a little, to a client that waits", batch+11)
+	if s.ack(batch + 12) {
+		t.Error("what was never sent is acknowledged")
+	}
+}
+
 // leaderOf finds the leader by the marker of the run.
 func leaderOf(t *testing.T, id string) driver.Proc {
 	t.Helper()

@@ -8,8 +8,10 @@ const (
 	paceTime  = 10 * time.Millisecond
 	floodRate = 256 << 10 // bytes in paceTime
 
-	// enough is a piece that is worth a wake-up by itself.
+	// enough is a piece that is worth a wake-up by itself, batch one that is
+	// worth an announcement to a client that is at work.
 	enough = 512 << 10
+	batch  = 1 << 20
 )
 
 // pace lets a flood gather for a moment before it is taken on: on the way from

@@ -51,6 +51,7 @@ func (s *stream) pump() {
 	}
 	defer s.pipe.close()
 	m := newMover(s.pipe, s.file)
+	disk := writeback{file: s.file}
 	var pace pace
 	for {
 		room, discard := s.waitRoom()
@@ -75,8 +76,14 @@ func (s *stream) pump() {
 			if s.file == nil {
 				s.mem = append(s.mem, p...)
 			}
+			due := s.due()
 			s.mu.Unlock()
-			s.out.poke()
+			if due {
+				s.out.poke()
+			}
+			if s.file != nil {
+				disk.reached(s.kept)
+			}
 			pace.moved(n)
 		}
 		var bad *spoolError
@@ -134,29 +141,40 @@ func (s *stream) ack(off int64) bool {
 	if ok {
 		s.acked = off
 	}
+	due := s.due()
 	s.mu.Unlock()
 	s.room.Broadcast()
-	s.out.poke()
+	if due {
+		s.out.poke()
+	}
 	return ok
+}
+
+// due says whether next has something to append; mu is held.
+//
+// A client that reads the file itself is told at once when it waits. What comes
+// while it is at work is announced together: when it has taken the last
+// announcement, or, so that it need not come to rest in a flood, when it is
+// enough.
+func (s *stream) due() bool {
+	if s.announce {
+		return s.kept > s.sent && (s.sent == s.acked || s.kept-s.sent >= batch)
+	}
+	return s.kept > s.sent && s.sent-s.acked < window
 }
 
 // next appends the next frame of this stream, if there is one to be sent.
 func (s *stream) next(b []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.announce {
-		// One announcement is on its way at a time: what comes meanwhile is
-		// announced together once it was taken.
-		if s.kept > s.sent && s.sent == s.acked {
-			s.sent = s.kept
-			b = appendOffset(b, kSpooled, s.id, s.kept)
-		}
+	if !s.due() {
 		return b
+	}
+	if s.announce {
+		s.sent = s.kept
+		return appendOffset(b, kSpooled, s.id, s.kept)
 	}
 	n := min(s.kept-s.sent, window-(s.sent-s.acked), chunk)
-	if n <= 0 {
-		return b
-	}
 	if s.file == nil {
 		b = appendOffset(b, kData, s.id, s.sent, s.mem[:n])
 		s.sent += n
