@@ -106,7 +106,8 @@ func (q *hooks) output(s driver.Stream, p []byte) {
 
 func (q *hooks) reading(r agent.Reading) {
 	if q.Hooks.Reading != nil {
-		q.push(func() { q.Hooks.Reading(r) })
+		own := r // r itself in the function would cost every call an allocation
+		q.push(func() { q.Hooks.Reading(own) })
 	}
 }
 

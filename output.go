@@ -37,6 +37,7 @@ type output struct {
 	index  *transcript.IndexWriter
 	inode  os.FileInfo // of the spool's transcript, as it was opened
 	reader agent.Reader
+	emit   func(agent.Reading) // read; made once, not once a line
 	lineNo int64
 
 	mu     sync.Mutex // guards digest and sample
@@ -49,7 +50,9 @@ func newOutput(dir string, reader agent.Reader, w *watch.Watch, h *hooks, fail f
 	if reader == nil {
 		reader = noReader{}
 	}
-	return &output{watch: w, hooks: h, fail: fail, dir: dir, reader: reader, lines: newLines()}
+	o := &output{watch: w, hooks: h, fail: fail, dir: dir, reader: reader, lines: newLines()}
+	o.emit = o.read
+	return o
 }
 
 // Spool implements driver.SpoolOutput.
@@ -168,7 +171,7 @@ func (o *output) take(s driver.Stream, p []byte) {
 
 func (o *output) line(l agent.Line) {
 	o.lineNo++
-	o.reader.Read(l, o.read)
+	o.reader.Read(l, o.emit)
 }
 
 func (o *output) read(r agent.Reading) {
@@ -209,7 +212,7 @@ const rehash = 64 << 20
 // finish handles what stands after the last newline and closes the files.
 func (o *output) finish() error {
 	o.lines.Flush(o.line)
-	o.reader.End(o.read)
+	o.reader.End(o.emit)
 	o.sha256 = o.sum.end()
 	var err error
 	for s := range 2 {

@@ -24,7 +24,7 @@ type sum struct {
 
 const (
 	// sumBuffer is how much is read at once: less costs wake-ups, more the cache.
-	sumBuffer = 256 << 10
+	sumBuffer = 512 << 10
 	// sumBuffers bounds how far the hash is behind: then the reading waits for
 	// it, and the agent for the reading (law 1).
 	sumBuffers = 4
@@ -37,15 +37,7 @@ func (s *sum) room() []byte {
 		return s.buf[len(s.buf):cap(s.buf)]
 	}
 	if s.full == nil {
-		s.hash = sha256.New()
-		s.full, s.free, s.done = make(chan []byte, sumBuffers), make(chan []byte, sumBuffers), make(chan struct{})
-		go func() {
-			defer close(s.done)
-			for p := range s.full {
-				s.hash.Write(p)
-				s.free <- p[:0]
-			}
-		}()
+		s.start()
 	}
 	select {
 	case s.buf = <-s.free:
@@ -60,6 +52,20 @@ func (s *sum) room() []byte {
 	return s.buf[:cap(s.buf)]
 }
 
+func (s *sum) start() {
+	if s.hash == nil {
+		s.hash = sha256.New()
+	}
+	s.full, s.free, s.done = make(chan []byte, sumBuffers), make(chan []byte, sumBuffers), make(chan struct{})
+	go func() {
+		defer close(s.done)
+		for p := range s.full {
+			s.hash.Write(p)
+			s.free <- p[:0] // never waits: there is room for all
+		}
+	}()
+}
+
 // took says that the first n bytes of room are the transcript's next ones.
 func (s *sum) took(n int) {
 	if s.buf = s.buf[:len(s.buf)+n]; len(s.buf) == cap(s.buf) {
@@ -69,17 +75,16 @@ func (s *sum) took(n int) {
 }
 
 // end waits for the hash of everything and returns it, in hexadecimal. Nothing
-// may be added after it; it may be called again.
+// may be added after it.
 func (s *sum) end() string {
-	if s.hash == nil {
-		s.hash = sha256.New()
+	if s.full == nil && s.hash == nil {
+		s.start() // nothing was written
 	}
 	if s.full != nil {
 		close(s.full)
 		<-s.done
-		s.full = nil
 		s.hash.Write(s.buf)
-		s.buf = nil
+		s.full, s.buf = nil, nil
 	}
 	return hex.EncodeToString(s.hash.Sum(nil))
 }

@@ -57,7 +57,7 @@ func ReadTranscript(r io.Reader, reader agent.Reader, emit func(agent.Line, agen
 		at = l
 		reader.Read(l, give)
 	}
-	buf := make([]byte, sumBuffer)
+	buf := make([]byte, 256<<10)
 	for {
 		n, err := r.Read(buf)
 		lines.Feed(buf[:n], line)
