@@ -54,7 +54,7 @@ func Redacted(ctx context.Context, s *store.Store, run *store.Run, file string, 
 	if len(names) == 0 {
 		return from, nil
 	}
-	return &redacted{from: from, at: at, chunk: make([]byte, readChunk), source: source{
+	return &redacted{from: from, at: at, chunk: make([]byte, 256<<10), source: source{
 		ctx: ctx, store: s, run: run, file: file, names: names,
 	}}, nil
 }

@@ -1,10 +1,8 @@
 package agent
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -89,16 +87,12 @@ func classify(status int, text string) (Class, int) {
 
 // A status is believed where a CLI writes one: at the beginning ("429 …"),
 // or after a word that says so. Any three digits elsewhere may be a count.
-var statusInText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([45]\d\d)\b|(?:status:?|error:?|http|code:?)[ :=(]{0,2}([45]\d\d)\b`)
-})
+var statusInText = lazy(`^([45]\d\d)\b|(?:status:?|error:?|http|code:?)[ :=(]{0,2}([45]\d\d)\b`)
 
 // "You've hit your session limit · resets 10:30pm", claude 2.1.215; a limit that
 // is hit in another sense ("hit your recursion limit …") has a status of its own.
-var hitLimit = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\bhit your (?:[a-z0-9.-]+ ){0,2}limit\b`) })
+var hitLimit = lazy(`\bhit your (?:[a-z0-9.-]+ ){0,2}limit\b`)
 
 // The words of claude for a slash command or a skill that there is not; as a
 // result, with no request made, and not as an error.
-var unknownCommand = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^unknown (?:slash command|command|skill)\b[: ]`)
-})
+var unknownCommand = lazy(`^unknown (?:slash command|command|skill)\b[: ]`)

@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -30,30 +31,36 @@ func until(text string, now time.Time, local *time.Location) *time.Time {
 	if len(text) > 4096 {
 		text = text[:4096]
 	}
-	if m := epochInText.FindStringSubmatch(text); m != nil {
+	if m := epochInText().FindStringSubmatch(text); m != nil {
 		if sec, err := strconv.ParseInt(m[1], 10, 64); err == nil {
 			return believed(time.Unix(sec, 0).UTC(), now)
 		}
 	}
-	if at := afterInText.FindStringSubmatchIndex(text); at != nil {
+	if at := afterInText().FindStringSubmatchIndex(text); at != nil {
 		// Digits with one of these behind are half of a time or a date.
 		half := at[3] < len(text) && strings.IndexByte(":/-.0123456789", text[at[3]]) >= 0 && text[at[3]-1] >= '0' && text[at[3]-1] <= '9'
 		if d, ok := duration(text[at[2]:at[3]]); ok && !half {
 			return believed(now.Add(d).UTC(), now)
 		}
 	}
-	if m := isoInText.FindStringSubmatch(text); m != nil {
+	if m := isoInText().FindStringSubmatch(text); m != nil {
 		return iso(m[1], m[2], m[3], now, local)
 	}
-	if m := headerInText.FindStringSubmatch(text); m != nil {
+	if m := headerInText().FindStringSubmatch(text); m != nil {
 		if t, err := time.Parse(time.RFC1123, m[1]); err == nil {
 			return believed(t.UTC(), now)
 		}
 	}
-	if m := clockInText.FindStringSubmatch(text); m != nil {
+	if m := clockInText().FindStringSubmatch(text); m != nil {
 		return clock(m, now, local)
 	}
 	return nil
+}
+
+// lazy is a regular expression that is compiled when it is first used: those of
+// this package are not needed by a keeper, and cost its start milliseconds.
+func lazy(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
 }
 
 // The words before a time. What stands behind other words may be anything.
@@ -61,15 +68,15 @@ const when = `(?i)(?:resets?|try again|retry|retrying|retry[- ]after|available|w
 
 var (
 	// "usage limit reached|1735689600", claude before 2.
-	epochInText = regexp.MustCompile(`\|(1[6-9]\d{8}|2\d{9})\b`)
+	epochInText = lazy(`\|(1[6-9]\d{8}|2\d{9})\b`)
 	// "try again in 2h 5m", "retry after 30 seconds", "Retry-After: 120".
-	afterInText = regexp.MustCompile(when + `(?: again| your request)?(?:[:=]| in| for| after|)\s+(?:about |approximately )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]*(?:,|\s+and)?\s*){1,5})`)
-	isoInText   = regexp.MustCompile(when + `(?:[:=]| at| on| after|)\s+(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:\.\d{1,9})?\s*\(?(Z|UTC|GMT|[+-]\d\d:?\d\d)?`)
+	afterInText = lazy(when + `(?: again| your request)?(?:[:=]| in| for| after|)\s+(?:about |approximately )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]*(?:,|\s+and)?\s*){1,5})`)
+	isoInText   = lazy(when + `(?:[:=]| at| on| after|)\s+(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(?::\d\d)?)(?:\.\d{1,9})?\s*\(?(Z|UTC|GMT|[+-]\d\d:?\d\d)?`)
 	// "Retry-After: Wed, 21 Oct 2026 07:28:00 GMT", RFC 9110 10.2.3.
-	headerInText = regexp.MustCompile(when + `[:=]?\s+([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)`)
+	headerInText = lazy(when + `[:=]?\s+([A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT)`)
 	// "resets 3pm (Europe/Berlin)", "resets Apr 23 at 4pm (America/Recife)", "try
 	// again at Jan 5th, 2027 10:32 AM", "resets Monday 15:00 UTC".
-	clockInText = regexp.MustCompile(when + `:?\s+(?:at\s+|on\s+|after\s+)?` +
+	clockInText = lazy(when + `:?\s+(?:at\s+|on\s+|after\s+)?` +
 		`(?:(mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?` +
 		`(?:(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?\s+(\d{1,2})(?:st|nd|rd|th)?,?\s+(?:(\d{4}),?\s+)?)?` +
 		`(?:at\s+)?(\d{1,2})(?::(\d\d))?(?::\d\d)?(?:\s*(am|pm|a\.m\.|p\.m\.))?(?:\s*\(([^()]{1,40})\)|\s+([a-z]{3,4})\b)?`)
@@ -82,12 +89,12 @@ var durationUnits = map[string]time.Duration{
 	"d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
 }
 
-var durationPart = regexp.MustCompile(`(\d+(?:\.\d+)?)\s*([a-z]*)`)
+var durationPart = lazy(`(\d+(?:\.\d+)?)\s*([a-z]*)`)
 
 // duration reads "2h 5m", "6m0s", "1 day, 3 hours and 20 minutes", "7.66s",
 // "30"; and nothing of "3pm".
 func duration(s string) (sum time.Duration, ok bool) {
-	for _, m := range durationPart.FindAllStringSubmatch(strings.ToLower(s), -1) {
+	for _, m := range durationPart().FindAllStringSubmatch(strings.ToLower(s), -1) {
 		if m[2] == "and" {
 			m[2] = ""
 		}
@@ -212,7 +219,7 @@ var abbreviations = map[string]int{
 	"utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7, "cet": 1, "cest": 2,
 }
 
-var offset = regexp.MustCompile(`(?i)^(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$`)
+var offset = lazy(`(?i)^(?:utc|gmt)?([+-])(\d{1,2})(?::?(\d\d))?$`)
 
 // zone finds the zone that stands in brackets, or a word behind the time.
 func zone(named, word string, local *time.Location) (*time.Location, bool) {
@@ -226,7 +233,7 @@ func zone(named, word string, local *time.Location) (*time.Location, bool) {
 	if h, ok := abbreviations[strings.ToLower(named)]; ok {
 		return time.FixedZone(strings.ToUpper(named), h*3600), true
 	}
-	if m := offset.FindStringSubmatch(named); m != nil {
+	if m := offset().FindStringSubmatch(named); m != nil {
 		h, _ := strconv.Atoi(m[2])
 		min, _ := strconv.Atoi(m[3])
 		sec := h*3600 + min*60

@@ -5,6 +5,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // Price is what a model costs, in USD per million tokens. A zero field costs
@@ -91,11 +92,13 @@ func plainID(model string) string {
 // behind is what may follow the name of a model and leave it the same model: a
 // date, a release, a window. Anything else ("-mini", "-9") is another model,
 // whose price is not known: none is better than a wrong one.
-var behind = regexp.MustCompile(`^(-latest|[-@](20\d{6}|20\d{2}-[01]\d-[0-3]\d)|@latest|@default|-v\d{1,2}|:\d{1,2}|\[[a-z0-9]{1,8}\])*$`)
+var behind = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(-latest|[-@](20\d{6}|20\d{2}-[01]\d-[0-3]\d)|@latest|@default|-v\d{1,2}|:\d{1,2}|\[[a-z0-9]{1,8}\])*$`)
+})
 
 func matches(id, name string) bool {
 	rest, ok := strings.CutPrefix(id, name)
-	return ok && name != "" && len(rest) < 64 && behind.MatchString(rest)
+	return ok && name != "" && len(rest) < 64 && behind().MatchString(rest)
 }
 
 // row is one line of the table.
