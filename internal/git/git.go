@@ -1,5 +1,6 @@
 // Package git asks git about a repository, wherever the repository is, without
-// writing anything into it and without running what its configuration names.
+// running what its configuration names. What writes (Keep and HashFiles) writes
+// objects and references of Rein's own only.
 //
 // It needs git 2.31 (2021) or newer where the repository is.
 package git
@@ -57,17 +58,36 @@ func (e *ExitError) Error() string {
 	return fmt.Sprintf("git %s: %s", e.Args[0], line)
 }
 
-// Env is set for every git of ours.
+// Env is set for every git of ours that asks the repository.
 func Env() driver.Env {
+	env := base()
+	// In a partial clone the configuration of the repository names the program
+	// that fetches a missing object. Nothing here may fetch: the first is for git
+	// 2.44 and newer, the second for the others.
+	env["GIT_NO_LAZY_FETCH"] = "1"
+	env["GIT_ALLOW_PROTOCOL"] = "none"
+	return env
+}
+
+// RemoteEnv is set for a git that asks a remote: LsRemote. It asks nobody for a
+// password, and runs none of the programs that an "ext::" or "helper::" URL
+// names: the list beats every protocol.allow in a configuration.
+func RemoteEnv() driver.Env {
+	env := base()
+	env["GIT_ALLOW_PROTOCOL"] = "file:git:http:https:ssh"
+	// An askpass that is no program fails, and then the prompt on the terminal is
+	// off too. It beats core.askPass and SSH_ASKPASS.
+	env["GIT_ASKPASS"] = "rein-asks-nobody"
+	env["SSH_ASKPASS_REQUIRE"] = "never"
+	env["GCM_INTERACTIVE"] = "never" // Git Credential Manager opens a window
+	return env
+}
+
+func base() driver.Env {
 	return driver.Env{
 		"LC_ALL":              "C", // messages are matched below
 		"GIT_OPTIONAL_LOCKS":  "0", // status must not write the index behind a working agent
 		"GIT_TERMINAL_PROMPT": "0",
-		// In a partial clone the configuration of the repository names the
-		// program that fetches a missing object. Nothing here may fetch: the
-		// first is for git 2.44 and newer, the second for the others.
-		"GIT_NO_LAZY_FETCH":  "1",
-		"GIT_ALLOW_PROTOCOL": "none",
 	}
 }
 
@@ -100,6 +120,10 @@ var safe = []string{
 	"-c", "submodule.recurse=false",
 	"-c", "status.submoduleSummary=false",
 	"-c", "status.showStash=false",
+	"-c", "core.alternateRefsCommand=",
+	"-c", "diff.external=",
+	"-c", "maintenance.auto=false",
+	"-c", "gc.auto=0",
 }
 
 // git runs one command and sorts its failures.

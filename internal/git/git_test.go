@@ -174,13 +174,13 @@ func beforeZ(ctx context.Context, dir string, args ...string) ([]byte, error) {
 }
 
 // The end of every run waits for these processes.
-func TestFindStartsTwoProcesses(t *testing.T) {
+func TestFindStartsOneProcess(t *testing.T) {
 	dir, n := repository(t), 0
 	run := Runner(func(ctx context.Context, dir string, args ...string) ([]byte, error) {
 		n++
 		return Local(ctx, dir, args...)
 	})
-	if _, err := Find(t.Context(), run, dir); err != nil || n != 2 {
+	if _, err := Find(t.Context(), run, dir); err != nil || n != 1 {
 		t.Errorf("%d processes, %v", n, err)
 	}
 }
@@ -472,7 +472,7 @@ func TestEnvironment(t *testing.T) {
 	if err != nil || r.Top != dir {
 		t.Errorf("asked another repository: %+v, %v", r, err)
 	}
-	env := environ([]string{"A=1", "GIT_DIR=x", "GIT_OPTIONAL_LOCKS=1", "LC_ALL=de"})
+	env := environ([]string{"A=1", "GIT_DIR=x", "GIT_OPTIONAL_LOCKS=1", "LC_ALL=de"}, Env())
 	want := []string{"A=1", "GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1", "GIT_OPTIONAL_LOCKS=0", "GIT_TERMINAL_PROMPT=0", "LC_ALL=C"}
 	if !slices.Equal(env, want) {
 		t.Errorf("environment %q", env)

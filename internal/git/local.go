@@ -16,6 +16,16 @@ import (
 
 // Local runs git on this machine.
 func Local(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return local(ctx, Env(), dir, args)
+}
+
+// LocalRemote runs git on this machine with RemoteEnv, for LsRemote. It has no
+// terminal that ssh could ask on, and its helpers end with it.
+func LocalRemote(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	return local(ctx, RemoteEnv(), dir, args)
+}
+
+func local(ctx context.Context, env driver.Env, dir string, args []string) ([]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -25,9 +35,12 @@ func Local(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	msg := &limited{max: 4 << 10}
 	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir = dir
-	cmd.Env = environ(os.Environ())
+	cmd.Env = environ(os.Environ(), env)
 	cmd.Stdout, cmd.Stderr = out, msg
 	cmd.WaitDelay = time.Second // a grandchild that holds the pipe
+	if env["GIT_ALLOW_PROTOCOL"] != "none" {
+		unattended(cmd)
+	}
 	err := cmd.Run()
 	if out.over {
 		return nil, ErrTooLarge
@@ -41,9 +54,9 @@ func Local(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// environ is base with Unset removed and Env set.
-func environ(base []string) []string {
-	env, unset := Env(), Unset()
+// environ is base with Unset removed and env set.
+func environ(base []string, env driver.Env) []string {
+	unset := Unset()
 	base = slices.DeleteFunc(slices.Clone(base), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		_, set := env[name]

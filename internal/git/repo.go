@@ -19,15 +19,22 @@ type Repo struct {
 // Linked says that the directory is in a linked worktree.
 func (r *Repo) Linked() bool { return r.CommonDir != r.GitDir }
 
-// Find says which repository dir belongs to. Errors match ErrNoGit, ErrNoRepo
-// and ErrUntrusted.
+// Find says which repository dir belongs to, in one process where there is a
+// working tree. Errors match ErrNoGit, ErrNoRepo and ErrUntrusted.
 func Find(ctx context.Context, run Runner, dir string) (*Repo, error) {
-	what := []string{"--git-common-dir", "--git-dir", "--is-bare-repository", "--is-inside-work-tree"}
-	out, err := run.git(ctx, dir, append([]string{"rev-parse", "--path-format=absolute"}, what...)...)
+	what := []string{"--git-common-dir", "--git-dir", "--is-bare-repository", "--show-toplevel"}
+	ask := func() ([]string, error) {
+		out, err := run.git(ctx, dir, append([]string{"rev-parse", "--path-format=absolute"}, what...)...)
+		return strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"), err
+	}
+	l, err := ask()
+	if failed(err, 128) && strings.Contains(err.Error(), "must be run in a work tree") {
+		what = what[:3] // bare, or inside .git
+		l, err = ask()
+	}
 	if err != nil {
 		return nil, err
 	}
-	l := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(l) != len(what) {
 		// A path with a newline in it: rev-parse has no -z, so each value is
 		// asked for alone. Every newline adds a line, so that the count tells.
@@ -41,10 +48,8 @@ func Find(ctx context.Context, run Runner, dir string) (*Repo, error) {
 		}
 	}
 	r := &Repo{CommonDir: l[0], GitDir: l[1], Bare: l[2] == "true"}
-	if l[3] == "true" {
-		if r.Top, err = run.value(ctx, dir, "--show-toplevel"); err != nil {
-			return nil, err
-		}
+	if len(l) > 3 {
+		r.Top = l[3]
 	}
 	return r, nil
 }
@@ -78,7 +83,19 @@ func (h Head) Detached() bool { return h.Ref == "" }
 // Unborn says that HEAD names a branch that has no commit yet.
 func (h Head) Unborn() bool { return h.OID == "" }
 
-// ReadHead reads HEAD of the worktree that dir is in.
+// HeadAmong is HEAD of the working tree that r names, as the list of all working
+// trees has it; false when the list does not say: ReadHead does.
+func (r *Repo) HeadAmong(trees []Worktree) (Head, bool) {
+	for i, w := range trees {
+		own := r.Linked() && i > 0 && w.Path == r.Top || !r.Linked() && i == 0 && !w.Bare && !r.Bare
+		if own && w.Head != (Head{}) {
+			return w.Head, true
+		}
+	}
+	return Head{}, false
+}
+
+// ReadHead reads HEAD of the worktree that dir is in, in two processes.
 func ReadHead(ctx context.Context, run Runner, dir string) (Head, error) {
 	var h Head
 	switch out, err := run.git(ctx, dir, "symbolic-ref", "-q", "HEAD"); {
@@ -207,4 +224,39 @@ func Has(ctx context.Context, run Runner, dir, oid string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// Existing says which of the commits are in the repository.
+func Existing(ctx context.Context, run Runner, dir string, oids []string) (map[string]bool, error) {
+	there := map[string]bool{}
+	for some := range slices.Chunk(oids, 500) { // well below any limit of a command line
+		out, err := run.git(ctx, dir, slices.Concat([]string{"rev-list", "--no-walk=unsorted", "--ignore-missing"}, some, []string{"--"})...)
+		if err != nil {
+			return nil, err
+		}
+		for _, oid := range strings.Fields(string(out)) {
+			there[oid] = true
+		}
+	}
+	return there, nil
+}
+
+// Containing names the references from which the commit can be reached.
+func Containing(ctx context.Context, run Runner, dir, oid string) ([]string, error) {
+	out, err := run.git(ctx, dir, "for-each-ref", "--contains", oid, "--format=%(refname)")
+	return strings.Fields(string(out)), err // no name holds a space
+}
+
+// LastMove is the last entry in the reflog of a reference, in its own words: ""
+// when it has none.
+func LastMove(ctx context.Context, run Runner, dir, ref string) (string, error) {
+	out, err := run.git(ctx, dir, "log", "--walk-reflogs", "--max-count=1", "--no-show-signature", "--no-ext-diff", "--no-textconv", "--format=%gs", ref, "--")
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
+// Keep makes the reference name for an object, so that nothing prunes it. It
+// does not move one that is there.
+func Keep(ctx context.Context, run Runner, dir, name, oid string) error {
+	_, err := run.git(ctx, dir, "update-ref", "--no-deref", "-m", "rein: kept", name, oid, strings.Repeat("0", len(oid)))
+	return err
 }

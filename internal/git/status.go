@@ -37,14 +37,7 @@ type Lstat func(ctx context.Context, top string, names []string) []string
 // runs programs as this user already, unless it is in a sandbox, and there the
 // configuration is read-only.
 func Fingerprint(ctx context.Context, run Runner, dir string, lstat Lstat) (string, error) {
-	off, err := filtersOff(ctx, run, dir)
-	if err != nil {
-		return "", err
-	}
-	out, err := run.gitWith(ctx, dir, off, "status", "--porcelain=v2", "-z", "--branch",
-		"--no-ahead-behind", "--no-renames",
-		"--untracked-files=all", // the content of a new directory counts too
-		"--ignore-submodules=dirty")
+	out, err := status(ctx, run, dir, "--branch", "--no-ahead-behind")
 	if err != nil {
 		return "", err
 	}
@@ -64,6 +57,49 @@ func Fingerprint(ctx context.Context, run Runner, dir string, lstat Lstat) (stri
 		return "", err
 	}
 	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// status runs git status with every filter off.
+func status(ctx context.Context, run Runner, dir string, more ...string) ([]byte, error) {
+	off, err := filtersOff(ctx, run, dir)
+	if err != nil {
+		return nil, err
+	}
+	return run.gitWith(ctx, dir, off, append([]string{
+		"status", "--porcelain=v2", "-z", "--no-renames",
+		"--untracked-files=all", // the content of a new directory counts too
+		"--ignore-submodules=dirty",
+	}, more...)...)
+}
+
+// Dirty says what is modified in the working tree top or in its index, and what
+// is untracked there and not ignored: path → a short string that changes with
+// the state of the file. With lstat that holds for further edits of a file that
+// is dirty already, too. The paths are relative to top; a repository inside is
+// one path that ends with a slash. At most 10,000 paths; more is an error that
+// matches ErrTooLarge.
+func Dirty(ctx context.Context, run Runner, top string, lstat Lstat) (map[string]string, error) {
+	out, err := status(ctx, run, top)
+	if err != nil {
+		return nil, err
+	}
+	paths, states := entries(string(out))
+	if len(paths) > maxStats {
+		return nil, fmt.Errorf("%s: %d files are not clean: %w", top, len(paths), ErrTooLarge)
+	}
+	stats := make([]string, len(paths))
+	if lstat != nil && len(paths) > 0 {
+		stats = lstat(ctx, top, paths)
+	}
+	all := make(map[string]string, len(paths))
+	for i, p := range paths {
+		if strings.HasSuffix(p, "/") {
+			stats[i] = "" // a directory's time moves with what is in it
+		}
+		sum := sha256.Sum256([]byte(states[i] + "\x00" + stats[i]))
+		all[p] = hex.EncodeToString(sum[:8])
+	}
+	return all, ctx.Err()
 }
 
 // filtersOff gives the options that override every configured filter.
@@ -101,7 +137,12 @@ func filtersOff(ctx context.Context, run Runner, dir string) ([]string, error) {
 // changed are the paths in the output of status, as far as it can be
 // understood.
 func changed(out string) []string {
-	var names []string
+	names, _ := entries(out)
+	return names
+}
+
+// entries are the paths in the output of status, each with what is said of it.
+func entries(out string) (names, states []string) {
 	for e := range strings.SplitSeq(out, "\x00") {
 		n := 0 // fields before the path
 		switch {
@@ -116,9 +157,10 @@ func changed(out string) []string {
 		}
 		if f := strings.SplitN(e, " ", n+1); len(f) == n+1 {
 			names = append(names, f[n])
+			states = append(states, strings.Join(f[:n], " "))
 		}
 	}
-	return names
+	return names, states
 }
 
 // LocalLstat is Lstat for this machine. It cannot be led out of top: neither
