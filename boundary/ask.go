@@ -18,14 +18,23 @@ type asker struct {
 	run git.Runner
 	dir string
 
-	ways, trees int
-	known       map[string]bool // object: is it there
+	o             *Options
+	before, after *Snapshot
+	moves         []git.Move      // of HEAD since before
+	arrived       map[string]bool // references that a fetch may have brought
+
+	ways, trees, questions, objects int
+	known                           map[string]bool   // object: is it there
+	kept                            map[string]string // object: the reference that keeps it
 }
 
 const (
 	maxWays    = 64
 	maxTrees   = 64
 	maxObjects = 256
+
+	maxQuestions = 128
+	maxKept      = 64
 )
 
 // has says whether the object is in the repository.
@@ -112,11 +121,15 @@ func (q *asker) lost(c *Change, before, after *Snapshot) {
 		return
 	}
 	for _, oid := range needs(c, before, after) {
-		if _, ok := q.known[oid]; !ok && len(q.known) >= maxObjects {
-			return
+		if _, ok := q.known[oid]; !ok {
+			if q.objects++; q.objects > maxObjects {
+				return
+			}
 		}
 		if there, err := q.has(oid); err == nil && !there {
-			c.What, c.Restore = c.What+Lost, ""
+			if c.Restore = ""; c.kind != remote { // it need never have been here
+				c.What += Lost
+			}
 			return
 		}
 	}
@@ -125,6 +138,10 @@ func (q *asker) lost(c *Change, before, after *Snapshot) {
 // needs are the objects without which the restore command fails.
 func needs(c *Change, before, after *Snapshot) []string {
 	switch {
+	case c.kind == hook:
+		return c.needs
+	case c.kind == config, c.kind == mainTree, c.kind == reflog, c.kind == sub:
+		return nil
 	case c.What == Committed, c.What == Reset, c.What == Rewritten:
 		return nil // git has just walked from them
 	case c.What == Stashed:

@@ -1,7 +1,6 @@
 // Package boundary tells what a run changed in a git repository that it was not
-// to change: it takes a snapshot of HEAD and every reference before, another
-// one after, and names the differences together with the command that undoes
-// each.
+// to change: it takes a snapshot before, another one after, and names the
+// differences together with the command that undoes each.
 package boundary
 
 import (
@@ -9,13 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/rein-run/rein/internal/git"
 )
 
-// Snapshot is the state of a repository's references at one moment. It can be
-// written as JSON and read again, so that a run that lost its supervisor is
-// still checked. The repositories of submodules are not in it.
+// Snapshot is the state of a repository at one moment, but for the files of the
+// working tree that was asked for. It can be written as JSON and read again, so
+// that a run that lost its supervisor is still checked. No password, token or
+// other value that may be secret is in it.
 type Snapshot struct {
 	// Checked says that there is a repository and that it was read. When it is
 	// false, Why says what was there instead, and nothing else is set but Dir.
@@ -25,10 +26,23 @@ type Snapshot struct {
 	Dir       string         `json:"dir"`                  // where it was asked
 	Top       string         `json:"top,omitempty"`        // the working tree that is in; "" in a bare repository
 	CommonDir string         `json:"common_dir,omitempty"` // which repository that is
+	GitDir    string         `json:"git_dir,omitempty"`    // CommonDir, or that of the linked working tree
 	Head      git.Head       `json:"head,omitzero"`
 	Refs      []git.Ref      `json:"refs,omitempty"`      // sorted by name
 	Stash     []string       `json:"stash,omitempty"`     // commits, newest first
 	Worktrees []git.Worktree `json:"worktrees,omitempty"` // the main one first
+	Reflog    *git.Move      `json:"reflog,omitempty"`    // last move of HEAD
+
+	Config   []Setting `json:"config,omitempty"` // of the repository, sorted
+	HookDirs []string  `json:"hook_dirs,omitempty"`
+	Hooks    []Hook    `json:"hooks,omitempty"`
+	Main     *Tree     `json:"main,omitempty"` // the main working tree, when this is a linked one
+	Subs     []Sub     `json:"subs,omitempty"` // submodules, and repositories inside
+	SubsCut  bool      `json:"subs_cut,omitempty"`
+	Remotes  []Remote  `json:"remotes,omitempty"`
+
+	moves []git.Move    // the end of HEAD's reflog
+	raw   []git.Setting // the configuration as it is, for this process alone
 }
 
 // Reasons in Snapshot.Why.
@@ -41,88 +55,93 @@ const (
 // ErrBlind: the repository could be read before and cannot be read any more.
 var ErrBlind = errors.New("the repository can no longer be checked")
 
-// Take takes a snapshot of the repository that dir is in. It runs about six
-// git commands of a few milliseconds each; each is bounded to 30 s. That there
-// is no git, no repository, or one that git does not trust is a snapshot that
-// says so and no error.
-func Take(ctx context.Context, run git.Runner, dir string) (Snapshot, error) {
+// Take takes a snapshot of the repository that dir is in. In a plain repository
+// it runs four git commands of a few milliseconds each, all at once, and one more
+// for each of: a stash, hooks, two for each submodule, three for the main working
+// tree when dir is in a linked one, one for each URL of a remote. Each is bounded
+// to 30 s, remotes as the options say.
+//
+// That there is no git, no repository, or one that git does not trust is a
+// snapshot that says so and no error.
+func Take(ctx context.Context, run git.Runner, dir string, o *Options) (Snapshot, error) {
+	return take(ctx, run, dir, o.orDefault(), nil)
+}
+
+// take takes a snapshot; with prior, the one of before, it asks the remotes and
+// looks at the submodules that were known then.
+func take(ctx context.Context, run git.Runner, dir string, o *Options, prior *Snapshot) (Snapshot, error) {
 	s := Snapshot{Dir: dir}
-	repo, err := git.Find(ctx, run, dir)
+	full := Snapshot{Checked: true, Dir: dir}
+	repo := o.Repo
+	var ferr error
+	// None of these needs to know the answer of another.
+	err := together(
+		func() error {
+			if repo == nil {
+				repo, ferr = git.Find(ctx, run, dir)
+			}
+			return nil
+		},
+		func() (err error) { full.Refs, err = git.Refs(ctx, run, dir); return },
+		func() (err error) { full.Worktrees, err = git.Worktrees(ctx, run, dir); return },
+		func() (err error) { full.raw, err = git.Config(ctx, run, dir); return },
+	)
 	switch {
-	case errors.Is(err, git.ErrNoGit):
+	case errors.Is(ferr, git.ErrNoGit):
 		s.Why = NoGit
 		return s, nil
-	case errors.Is(err, git.ErrNoRepo):
+	case errors.Is(ferr, git.ErrNoRepo):
 		s.Why = NoRepo
 		return s, nil
-	case errors.Is(err, git.ErrUntrusted):
+	case errors.Is(ferr, git.ErrUntrusted):
 		s.Why = Untrusted
 		return s, nil
-	case err != nil:
+	case ferr != nil:
+		err = ferr
+	}
+	if err != nil {
 		return s, fmt.Errorf("boundary: %w", err)
 	}
-	full := Snapshot{Checked: true, Dir: dir, CommonDir: repo.CommonDir, Top: repo.Top}
-	full.Head, err = git.ReadHead(ctx, run, dir)
-	if err == nil {
-		full.Refs, err = git.Refs(ctx, run, dir)
-	}
-	if err == nil && slices.ContainsFunc(full.Refs, func(r git.Ref) bool { return r.Name == stashRef }) {
-		full.Stash, err = git.Stash(ctx, run, dir)
-	}
-	if err == nil {
-		full.Worktrees, err = git.Worktrees(ctx, run, dir)
-	}
+	full.CommonDir, full.GitDir, full.Top = repo.CommonDir, repo.GitDir, repo.Top
+	full.Config = settings(&full)
+
+	err = together(
+		func() (err error) {
+			var ok bool
+			if full.Head, ok = repo.HeadAmong(full.Worktrees); !ok {
+				full.Head, err = git.ReadHead(ctx, run, dir)
+			}
+			return err
+		},
+		func() (err error) {
+			if full.oid(stashRef) != "" {
+				full.Stash, err = git.Stash(ctx, run, dir)
+			}
+			return err
+		},
+		func() error { return full.files(ctx, run, o, prior) },
+		func() error { return full.mainTree(ctx, run, o) },
+		func() error { return full.submodules(ctx, run, o, prior) },
+		func() error { full.remotes(ctx, o, prior); return nil },
+	)
 	if err != nil {
 		return s, fmt.Errorf("boundary: %w", err)
 	}
 	return full, nil
 }
 
-// Check takes a second snapshot and compares it with before. It knows more
-// words than Compare, because it can ask the repository: whether a branch that
-// moved has a new commit, was reset or was rewritten, whether an object that a
-// restore command needs is still there, and whether the repository was replaced
-// by another one. A repository that could be read before and that git is now
-// missing for, or does not trust any more, is ErrBlind.
-func Check(ctx context.Context, run git.Runner, before Snapshot) (Snapshot, []Change, error) {
-	after, err := Take(ctx, run, before.Dir)
-	if err != nil {
-		return after, nil, err
+// together runs all at once and returns the first error in their order.
+func together(all ...func() error) error {
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, f := range all {
+		wg.Go(func() { errs[i] = f() })
 	}
-	if before.Checked && !after.Checked && after.Why != NoRepo {
-		// The run took the means of checking away: that is no clean result.
-		return after, nil, fmt.Errorf("boundary: %s: %w: %s", before.Dir, ErrBlind, after.Why)
+	wg.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		return errs[i]
 	}
-	if main, ok := cutOff(ctx, run, before, after); ok {
-		changes, err := checkCutOff(ctx, run, before, main)
-		return after, changes, err
-	}
-	changes, err := check(ctx, run, before, after)
-	return after, changes, err
+	return nil
 }
 
-func check(ctx context.Context, run git.Runner, before, after Snapshot) ([]Change, error) {
-	changes := Compare(before, after)
-	if len(changes) == 0 || !before.Checked || !after.Checked {
-		return changes, nil
-	}
-	ask := asker{ctx: ctx, run: run, dir: before.Dir, known: map[string]bool{}}
-	same, err := ask.same(&before)
-	if err != nil {
-		return changes, fmt.Errorf("boundary: %w", err)
-	}
-	if !same {
-		return []Change{replaced(before, after)}, nil
-	}
-	for i := range changes {
-		c := &changes[i]
-		switch c.What {
-		case moved:
-			ask.way(c)
-		case removed:
-			ask.removed(c, &after)
-		}
-		ask.lost(c, &before, &after)
-	}
-	return changes, nil
-}
+func (s *Snapshot) linked() bool { return s.Top != "" && s.GitDir != s.CommonDir }

@@ -22,7 +22,34 @@ type Change struct {
 	// file of the working tree but its .git, and fails where the reference has
 	// moved since.
 	Restore string `json:"restore,omitempty"`
+	// Kept is the reference that keeps what Restore needs, where there is one.
+	Kept string `json:"kept,omitempty"`
+	// By says to whom a change belongs that is not this run's.
+	By string `json:"by,omitempty"`
+
+	kind  kind
+	path  string   // the working tree, hook, remote … that it is about
+	name  string   // of a remote's reference
+	sub   string   // git directory of the repository inside, where it is there
+	needs []string // objects without which Restore fails
 }
+
+// kind says what a change is about.
+type kind int
+
+const (
+	whole kind = iota // the repository
+	head
+	ref
+	stash
+	worktree
+	config
+	hook
+	reflog
+	mainTree
+	sub
+	remote
+)
 
 // The words of What that are not made from the kind of reference.
 const (
@@ -35,6 +62,19 @@ const (
 	Deleted   = "repository deleted"
 	Replaced  = "repository replaced"
 	Created   = "repository created"
+
+	ConfigAdded   = "config key added"
+	ConfigChanged = "config key changed"
+	ConfigRemoved = "config key removed"
+	HookAdded     = "hook added"
+	HookChanged   = "hook changed"
+	HookRemoved   = "hook removed"
+	Wrote         = "wrote into the main checkout"
+	WroteUnseen   = "the main checkout can no longer be compared"
+	Undone        = "committed and undone" // HEAD is where it was; the commit is in the reflog
+	ReflogCut     = "reflog cut"           // and with it the trace of what was undone
+	// Blind is all that can be said where the means of checking are gone.
+	Blind = "can no longer be checked"
 	// A linked working tree is cut off from its repository, which is intact.
 	GitFileRemoved = "worktree's .git file removed"
 
@@ -49,8 +89,9 @@ const (
 const stashRef = "refs/stash"
 
 // Compare names every difference, in a stable order: HEAD first, then the
-// references by name, the stash, the working trees. Snapshots that could not be
-// taken (no git, not trusted) have none.
+// references by name, the stash, the working trees, configuration, hooks, the
+// reflog, the main working tree, repositories inside, remotes. Snapshots that
+// could not be taken (no git, not trusted) have none.
 func Compare(before, after Snapshot) []Change {
 	switch {
 	case !before.Checked && !after.Checked:
@@ -69,11 +110,27 @@ func Compare(before, after Snapshot) []Change {
 		return []Change{replaced(before, after)}
 	}
 	p := pair{before: before, after: after}
-	p.head("HEAD", before.Dir, before.Head, after.Head)
-	p.refs()
-	p.stash()
-	p.worktrees()
+	p.compare()
 	return p.changes
+}
+
+// compare is for two snapshots of one repository.
+func (p *pair) compare() {
+	before, after := &p.before, &p.after
+	p.kind, p.path = head, before.Top
+	p.head("HEAD", before.Dir, before.Head, after.Head)
+	p.kind = ref
+	p.refs()
+	p.kind = stash
+	p.stash()
+	p.kind = worktree
+	p.worktrees()
+	p.config()
+	p.hooks()
+	p.reflog()
+	p.mainTree()
+	p.subs()
+	p.remotes()
 }
 
 func replaced(before, after Snapshot) Change {
@@ -83,10 +140,17 @@ func replaced(before, after Snapshot) Change {
 type pair struct {
 	before, after Snapshot
 	changes       []Change
+	moves         []git.Move // of HEAD since before
+
+	kind kind // of what is being compared
+	path string
 }
 
 func (p *pair) add(what, ref, before, after string, restore ...string) {
-	p.changes = append(p.changes, Change{what, ref, before, after, strings.Join(restore, " && ")})
+	p.changes = append(p.changes, Change{
+		What: what, Ref: ref, Before: before, After: after, Restore: strings.Join(restore, " && "),
+		kind: p.kind, path: p.path,
+	})
 }
 
 // git writes a git command for a shell.
@@ -200,6 +264,7 @@ func (p *pair) worktrees() {
 	before := map[string]bool{}
 	for _, b := range p.before.Worktrees {
 		before[b.Path] = true
+		p.path = b.Path
 		a, there := after[b.Path]
 		switch {
 		case !there || a.Gone && !b.Gone:
@@ -213,7 +278,7 @@ func (p *pair) worktrees() {
 		}
 	}
 	for _, a := range p.after.Worktrees {
-		if !before[a.Path] {
+		if p.path = a.Path; !before[a.Path] {
 			p.add("worktree added", a.Path, "", cmp.Or(a.Head.Ref, a.Head.OID), p.git("worktree", "remove", a.Path))
 		}
 	}
@@ -238,11 +303,15 @@ func kindOf(name string) string {
 // command writes a git command for a POSIX shell. Names of branches may hold
 // any of $ ` ( ) ; & | ' " and come from the agent.
 func command(dir string, args ...string) string {
-	s := "git -C " + quote(dir)
-	for _, a := range args {
-		s += " " + quote(a)
+	return line(append([]string{"git", "-C", dir}, args...)...)
+}
+
+func line(args ...string) string {
+	quoted := make([]string, len(args))
+	for i, a := range args {
+		quoted[i] = quote(a)
 	}
-	return s
+	return strings.Join(quoted, " ")
 }
 
 func quote(s string) string {

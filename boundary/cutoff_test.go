@@ -29,7 +29,7 @@ func TestCommitInADirectoryWithNewlines(t *testing.T) {
 		t.Fatalf("%q", words)
 	}
 	w.restore(changes)
-	if diff := cmp.Diff(before, w.take(w.repo)); diff != "" {
+	if diff := diffOf(before, w.take(w.repo)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -73,7 +73,7 @@ func TestGitFileRemoved(t *testing.T) {
 				t.Fatalf("(-want +got): %s", diff)
 			}
 			w.restore(changes)
-			if diff := cmp.Diff(before, w.take(wt)); diff != "" {
+			if diff := diffOf(before, w.take(wt)); diff != "" {
 				t.Errorf("restored (-before +now): %s", diff)
 			}
 			if now := w.git("symbolic-ref", "HEAD"); now != user {
@@ -135,12 +135,13 @@ func TestWhatWasPrunedHasNoRestore(t *testing.T) {
 		"branch moved" + Lost + " refs/heads/x",
 		"tag deleted" + Lost + " refs/tags/x2",
 		"stash changed" + Lost + " refs/stash",
+		ReflogCut + " HEAD",
 	}
 	if diff := cmp.Diff(want, words); diff != "" {
 		t.Fatalf("(-want +got): %s", diff)
 	}
 	for _, c := range changes {
-		if lost := strings.HasSuffix(c.What, Lost); lost != (c.Restore == "") {
+		if lost := strings.HasSuffix(c.What, Lost) || c.What == ReflogCut; lost != (c.Restore == "") {
 			t.Errorf("%s: restore %q", c.What, c.Restore)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 )
 
 // File is one entry of a directory.
@@ -182,7 +181,7 @@ func HashFiles(ctx context.Context, run Runner, dir string, keep bool, paths []s
 // Move is one entry of a reflog.
 type Move struct {
 	Old, New string
-	When     time.Time
+	When     int64 // seconds since 1970
 	Why      string // "commit: subject", "reset: moving to HEAD~1" …
 }
 
@@ -200,7 +199,7 @@ func Reflog(end []byte) []Move {
 		if _, err := fmt.Sscan(f[len(f)-2], &sec); err != nil {
 			continue
 		}
-		all = append(all, Move{Old: f[0], New: f[1], When: time.Unix(sec, 0), Why: why})
+		all = append(all, Move{Old: f[0], New: f[1], When: sec, Why: why})
 	}
 	return all
 }
