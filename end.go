@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host/driver"
 )
 
@@ -121,11 +122,10 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 		add(FoundTranscript, Error, "%s", d.damage)
 	}
 	if len(b.Changes) > 0 {
-		var words []string
-		for _, c := range b.Changes {
-			words = append(words, strings.TrimSpace(c.What+" "+c.Ref))
-		}
-		add(FoundBoundary, Error, "%s", strings.Join(words, ", "))
+		add(FoundBoundary, Error, "%s", inWords(b.Changes))
+	}
+	if moved := slices.DeleteFunc(slices.Clone(b.Others), func(c Change) bool { return c.By != boundary.Others }); len(moved) > 0 {
+		add(FoundMovedByOthers, Warning, "%s", inWords(moved))
 	}
 	if len(exit.Leftovers) > 0 {
 		add(FoundLeftovers, Warning, "left running by the agent and ended: %s", procNames(exit.Leftovers))
@@ -140,6 +140,14 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 		add(FoundModelDiffers, Warning, "asked for %s, the agent used %s", askedModel, d.model)
 	}
 	return out
+}
+
+func inWords(changes []Change) string {
+	words := make([]string, 0, len(changes))
+	for _, c := range changes {
+		words = append(words, strings.TrimSpace(c.What+" "+c.Ref))
+	}
+	return strings.Join(words, ", ")
 }
 
 // sameModel compares a model as a user names it with one as a CLI reports it:

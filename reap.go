@@ -48,13 +48,13 @@ func Reap(ctx context.Context, s *store.Store, agents agent.Registry) ([]Reaped,
 		if e.Run.Claim() != nil {
 			continue // somebody else is at it, or was
 		}
-		out = append(out, reapOne(ctx, e.Run, agents))
+		out = append(out, reapOne(ctx, s, e.Run, agents))
 		e.Run.Close()
 	}
 	return out, nil
 }
 
-func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped {
+func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.Registry) Reaped {
 	out := Reaped{ID: dir.ID()}
 	var st state
 	if _, err := dir.ReadState(&st); err != nil || st.Schema != stateSchema {
@@ -94,11 +94,14 @@ func reapOne(ctx context.Context, dir *store.Run, agents agent.Registry) Reaped 
 
 	rep.Boundary = Boundary{Why: "the run was on another host"}
 	if st.Local {
-		var before boundary.Snapshot
+		var before repository
 		if b, err := os.ReadFile(filepath.Join(dir.Dir(), "before.json")); err != nil || json.Unmarshal(b, &before) != nil {
 			rep.Boundary = Boundary{Why: "no snapshot from before the run"}
 		} else {
-			rep.Boundary = checkBoundary(ctx, git.Local, before)
+			o := boundary.Local()
+			o.ID, o.Peers = st.ID, peers(s, st.Host, before.CommonDir, st.ID, st.StartedAt)
+			rep.Boundary = checkBoundary(ctx, git.Local, &before, o)
+			s.LeaveRepo(st.Host, before.CommonDir, st.ID)
 		}
 	}
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host/driver"
 )
 
@@ -129,6 +130,7 @@ const (
 	FoundLimitAfterResult = "limit_after_result"
 	FoundBudgetBlind      = "budget_blind" // a budget that could not be enforced as it was meant
 	FoundStdoutHeld       = "stdout_held"
+	FoundMovedByOthers    = "moved_by_others"
 )
 
 // Usage is what the run used. Input excludes what came from a cache, for every
@@ -158,12 +160,18 @@ type Bytes struct {
 	SHA256 string `json:"sha256,omitempty"`
 }
 
-// Boundary is what was checked of the repository after the run.
+// Boundary is what was compared of the repository after the run.
 type Boundary struct {
-	Checked bool     `json:"checked"`
-	Why     string   `json:"why,omitempty"` // why nothing could be checked
+	Checked bool   `json:"checked"`
+	Why     string `json:"why,omitempty"` // why nothing could be checked
+	// Clean: nothing counts against the run.
 	Clean   bool     `json:"clean"`
-	Changes []Change `json:"changes"`
+	Changes []Change `json:"changes"` // that count against the run
+	Allowed []Change `json:"allowed"` // that were granted to it
+	Others  []Change `json:"others"`  // that are somebody else's; By says whose
+	// Remotes says of each URL that the repository knew whether it was compared.
+	Remotes []boundary.RemoteState `json:"remotes"`
+	Unseen  []string               `json:"unseen"` // what is there and was not looked at
 }
 
 // Change is one difference between before and after.
@@ -172,7 +180,9 @@ type Change struct {
 	Ref     string `json:"ref"`
 	Before  string `json:"before"`
 	After   string `json:"after"`
-	Restore string `json:"restore"` // the command that puts it back
+	Restore string `json:"restore"`        // the command that puts it back
+	Kept    string `json:"kept,omitempty"` // the reference that keeps what Restore needs
+	By      string `json:"by,omitempty"`   // "run ID", "others"
 }
 
 // Exit codes of `rein run`. The first that holds, in the order of this list,

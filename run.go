@@ -9,12 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/rein-run/rein/agent"
-	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
@@ -31,7 +29,8 @@ type Run struct {
 	p       *prepared
 	dir     *store.Run
 	lease   *store.Lease
-	before  boundary.Snapshot
+	member  *store.Membership
+	before  repository
 	started time.Time
 
 	watch *watch.Watch
@@ -364,7 +363,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary:   checkBoundary(ctx, r.p.git, r.before),
+		Boundary:   r.checkBoundary(ctx),
 		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256},
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
 	}
@@ -390,6 +389,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		rep.Failure = failureLine(d, rep.End, exit, s, nil, "")
 	}
 	r.dir.Close()
+	r.member.Leave()
 	r.lease.Release()
 }
 
@@ -414,6 +414,7 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 		return slices.ContainsFunc(exit.Survivors, func(s driver.Proc) bool { return s.PID == p.PID })
 	}))
 	rep.Survivors = nonNil(exit.Survivors)
+	rep.Boundary.tidy(red)
 	rep.Findings = nonNil(findings(d, end, exit, s, caps, rep.Model, rep.Boundary))
 	for i := range rep.Findings {
 		rep.Findings[i].Evidence = red.String(rep.Findings[i].Evidence)
@@ -425,13 +426,7 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	if rep.Labels == nil {
 		rep.Labels = map[string]string{}
 	}
-	if rep.Boundary.Changes == nil {
-		rep.Boundary.Changes = []Change{}
-	}
 }
-
-// said is an error of package boundary for a person, who knows no packages.
-func said(err error) string { return strings.TrimPrefix(err.Error(), "boundary: ") }
 
 type redactor interface{ String(string) string }
 
@@ -440,26 +435,6 @@ func nonNil[T any](s []T) []T {
 		return []T{}
 	}
 	return s
-}
-
-// checkBoundary compares the repository with what it was, on every way out.
-func checkBoundary(ctx context.Context, run git.Runner, before boundary.Snapshot) Boundary {
-	if !before.Checked {
-		return Boundary{Why: before.Why}
-	}
-	_, changes, err := boundary.Check(ctx, run, before)
-	if err != nil && len(changes) == 0 {
-		// It could be read before and cannot be read now. Whoever can take the
-		// means of checking away must not be called clean for it (law 8).
-		why := clip(said(err), maxEvidence)
-		return Boundary{Why: why, Changes: []Change{{What: "can no longer be checked", Ref: before.CommonDir, Before: before.Head.OID, After: why}}}
-	}
-	b := Boundary{Checked: true}
-	for _, c := range changes {
-		b.Changes = append(b.Changes, Change{What: c.What, Ref: c.Ref, Before: c.Before, After: c.After, Restore: c.Restore})
-	}
-	b.Clean = len(b.Changes) == 0
-	return b
 }
 
 // tail is the last lines of a file on one line, for the failure.

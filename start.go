@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
-	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/local"
@@ -44,6 +43,7 @@ type prepared struct {
 	store  *store.Store
 	git    git.Runner
 	norepo bool // Dir lies in no repository
+	repo   *git.Repo
 	redact *redact.Redactor
 
 	warnings []string // what a budget cannot do in this run
@@ -64,16 +64,16 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	if err := p.checkDir(ctx); err != nil {
 		return nil, err
 	}
-	p.git = p.gitRunner()
+	p.git = p.gitRunner(git.Env())
 
 	if err := p.pickAgent(ctx); err != nil {
 		return nil, err
 	}
-	// Two processes that need not be started, where it can be seen that there is
-	// no repository.
+	// A process that need not be started, where it can be seen that there is no
+	// repository.
 	if p.norepo = p.local && git.Outside(p.task.Dir); !p.norepo {
-		if dir, err := git.CommonDir(ctx, p.git, p.task.Dir); err == nil {
-			p.facts.GitCommonDir = dir
+		if repo, err := git.Find(ctx, p.git, p.task.Dir); err == nil {
+			p.repo, p.facts.GitCommonDir = repo, repo.CommonDir
 		}
 	}
 	p.caps = p.agent.Capabilities(p.facts.Version)
@@ -206,14 +206,14 @@ func (p *prepared) checkDir(ctx context.Context) error {
 	return nil
 }
 
-// gitRunner runs git where the run runs.
-func (p *prepared) gitRunner() git.Runner {
+// gitRunner runs git where the run runs, with env.
+func (p *prepared) gitRunner(env driver.Env) git.Runner {
 	if p.local {
 		return git.Local
 	}
 	return func(ctx context.Context, dir string, args ...string) ([]byte, error) {
 		out, errOut, exit, err := p.host.Output(ctx, &driver.Spec{
-			Argv: append([]string{"git"}, args...), Dir: dir, Env: git.Env(), Unset: git.Unset(), Helper: true,
+			Argv: append([]string{"git"}, args...), Dir: dir, Env: env, Unset: git.Unset(), Helper: true,
 		}, git.MaxOutput)
 		switch {
 		case err != nil:
@@ -435,13 +435,8 @@ func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
 	if err := p.writeFiles(dir); err != nil {
 		return nil, err
 	}
-	if p.norepo {
-		r.before = boundary.Snapshot{Dir: p.task.Dir, Why: boundary.NoRepo}
-	} else if r.before, err = boundary.Take(ctx, p.git, p.task.Dir); err != nil {
-		// A repository that cannot be read does not keep the agent from its
-		// work; the report says that nothing was checked, and why.
-		r.before.Why, err = clip(said(err), maxEvidence), nil
-	}
+	r.look(ctx)
+	undo = append(undo, func() { r.member.Leave() })
 	if err := writeJSON(dir, "before.json", r.before); err != nil {
 		return nil, err
 	}

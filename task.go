@@ -66,6 +66,11 @@ type Options struct {
 	// Containment is the strongest means that may be used; "" is the best.
 	Containment driver.Containment
 
+	// OthersWorkHere says that people use other working trees of the repository
+	// meanwhile: their files, branches, HEADs and stashes then count as
+	// Boundary.Others and not against the run.
+	OthersWorkHere bool
+
 	// Store is where run directories are kept; nil is the default one.
 	Store *store.Store
 	// Agents is what Task.Agent is looked up in; empty is Agents().

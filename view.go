@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/internal/jsonline"
 	"github.com/rein-run/rein/store"
@@ -95,7 +96,7 @@ func NotStartedReport(task Task, cause error) *Report {
 		Schema: ReportSchema, ID: task.ID, Labels: task.Labels, Agent: task.Agent, Model: task.Model, Dir: task.Dir,
 		StartedAt: now, EndedAt: now, Attempt: 1, Billing: "unknown",
 		End:      End{Kind: NotStarted, Detail: clip(cause.Error(), maxEvidence)},
-		Findings: []Finding{}, Boundary: Boundary{Changes: []Change{}, Why: "nothing was started"},
+		Findings: []Finding{}, Boundary: Boundary{Changes: []Change{}, Allowed: []Change{}, Others: []Change{}, Remotes: []boundary.RemoteState{}, Unseen: []string{}, Why: "nothing was started"},
 		Leftovers: []driver.Proc{}, Survivors: []driver.Proc{},
 		Usage: Usage{CostSource: "none"},
 	}

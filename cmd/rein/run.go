@@ -39,6 +39,8 @@ type runCmd struct {
 	AgentArg []string `help:"An argument for the agent's own CLI; may be repeated." placeholder:"ARG" sep:"none"`
 	AgentExe string   `help:"The agent's executable (default: found in PATH)." placeholder:"PATH"`
 
+	OthersWorkHere bool `help:"Others use this repository's other checkouts meanwhile: what they do there does not count."`
+
 	ID      string   `name:"id" help:"Name of the run (default: a new one)." placeholder:"ID"`
 	Label   []string `short:"l" help:"Label kept with the run; may be repeated." placeholder:"K=V" sep:"none"`
 	Env     []string `short:"e" help:"Variable for the agent: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
@@ -394,7 +396,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 		Session: agent.Session{Resume: c.Resume},
 		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits,
 	}
-	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices}
+	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: c.OthersWorkHere}
 	for name, own := range cfg.Agents {
 		if own.Path != "" {
 			opts.Exes[name] = own.Path

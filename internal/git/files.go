@@ -181,7 +181,7 @@ func HashFiles(ctx context.Context, run Runner, dir string, keep bool, paths []s
 // Move is one entry of a reflog.
 type Move struct {
 	Old, New string
-	When     int64 // seconds since 1970
+	When     int64  // seconds since 1970
 	Why      string // "commit: subject", "reset: moving to HEAD~1" …
 }
 

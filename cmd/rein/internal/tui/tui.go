@@ -278,6 +278,8 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 	}
 	var proofs []string
 	switch {
+	case rep.Boundary.Clean && len(rep.Boundary.Allowed) > 0:
+		proofs = append(proofs, p.dim("nothing but what was granted was committed or moved"))
 	case rep.Boundary.Checked && rep.Boundary.Clean:
 		proofs = append(proofs, p.dim("nothing was committed, no ref moved"))
 	case !rep.Boundary.Checked && len(rep.Boundary.Changes) == 0:
