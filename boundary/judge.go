@@ -155,6 +155,9 @@ func (q *asker) foreign(commit, tracking string) bool {
 	}
 	came := false
 	for _, r := range refs {
+		if q.symref(r) {
+			continue // origin/HEAD: what it stands for is here by its own name
+		}
 		switch {
 		case q.arrived[r]:
 			came = true
@@ -167,6 +170,12 @@ func (q *asker) foreign(commit, tracking string) bool {
 		}
 	}
 	return came
+}
+
+// symref says that a reference stands for another one.
+func (q *asker) symref(name string) bool {
+	i, ok := slices.BinarySearchFunc(q.after.Refs, name, func(r git.Ref, name string) int { return strings.Compare(r.Name, name) })
+	return ok && q.after.Refs[i].Symref != ""
 }
 
 // learn finds what appeared in the way that a fetch makes it appear, and asks at

@@ -1,0 +1,5 @@
+//go:build real
+
+package boundary
+
+const deep = true
