@@ -3,6 +3,7 @@ package rein_test
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,12 +44,20 @@ func TestFarHost(t *testing.T) {
 	// The boundary is looked at where the run ran.
 	rep = run(
 		fakeagent.Step{Do: "commit", Path: "work.txt"},
+		fakeagent.Step{Do: "bash", Command: "git init -q own && echo x > own/pre-push && git config core.hooksPath own"},
 		fakeagent.Step{Do: "spawn", How: "env_i", Ignore: true},
 		fakeagent.Step{Do: "flood", Bytes: 16 << 20},
 		fakeagent.Step{Do: "result"},
 	)
 	if rep.ExitCode() != rein.ExitBoundary || !rep.Boundary.Checked {
 		t.Errorf("exit %d, boundary %+v: %s", rep.ExitCode(), rep.Boundary, rep.Failure)
+	}
+	var words []string
+	for _, c := range rep.Boundary.Changes {
+		words = append(words, c.What)
+	}
+	if !slices.Equal(words, []string{"committed", "config key added", "hook added"}) {
+		t.Errorf("changes %q", words)
 	}
 	if len(rep.Leftovers) == 0 || rep.Transcript.Bytes < 16<<20 {
 		t.Errorf("leftovers %v, %d bytes", rep.Leftovers, rep.Transcript.Bytes)

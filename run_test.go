@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -470,6 +471,62 @@ func TestBoundary(t *testing.T) {
 			t.Errorf("ok %v, boundary %+v", rep.OK, rep.Boundary)
 		}
 	})
+}
+
+// Two runs in two working trees of one repository, and somebody who works in the
+// main checkout: each answers for itself alone, and for what leaves the machine.
+func TestEachRunAnswersForItself(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	git(t, s.dir, "init", "-q", "-b", "main")
+	git(t, s.dir, "commit", "-q", "--allow-empty", "-m", "one")
+	origin := filepath.Join(t.TempDir(), "origin.git")
+	git(t, s.dir, "init", "-q", "--bare", origin)
+	git(t, s.dir, "remote", "add", "origin", origin)
+	at := func(name string) string {
+		dir := filepath.Join(t.TempDir(), name)
+		git(t, s.dir, "worktree", "add", "-q", "-b", name, dir)
+		return dir
+	}
+	one, two := at("one"), at("two")
+	s.opts.OthersWorkHere = true
+	task := s.task(fakeagent.Step{Do: "text", Text: "x"}, fakeagent.Step{Do: "hang"})
+	task.Dir = one
+	r := s.start(task)
+
+	task = s.task(
+		fakeagent.Step{Do: "commit", Path: "work.txt"},
+		fakeagent.Step{Do: "bash", Command: "git push -q origin two"},
+		fakeagent.Step{Do: "result"},
+	)
+	task.Dir = two
+	bad := s.do(task)
+	if bad.ExitCode() != rein.ExitBoundary || len(bad.Boundary.Changes) != 3 {
+		t.Errorf("exit %d, %+v", bad.ExitCode(), bad.Boundary)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "mine"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Cancel(rein.CancelContext)
+	good := s.wait(r)
+	var whose []string
+	for _, c := range good.Boundary.Others {
+		whose = append(whose, c.What+" by "+c.By)
+	}
+	slices.Sort(whose)
+	// What leaves the machine cannot be told from this run's own, and counts.
+	want := []string{"committed by run " + bad.ID, "wrote into the main checkout by others"}
+	if !slices.Equal(whose, want) || !has(good, rein.FoundMovedByOthers) {
+		t.Errorf("others %q, %s", whose, kinds(good))
+	}
+	for _, c := range good.Boundary.Changes {
+		if !strings.HasPrefix(c.What, "remote") {
+			t.Errorf("%+v counts", c)
+		}
+	}
+	if len(good.Boundary.Remotes) != 1 || !good.Boundary.Remotes[0].Checked {
+		t.Errorf("remotes %+v", good.Boundary.Remotes)
+	}
 }
 
 // Two runs that write in one directory: the second is refused and told by whom.

@@ -55,7 +55,7 @@ func (s *Snapshot) files(ctx context.Context, run git.Runner, o *Options, prior 
 	var paths []string
 	var which []int
 	for _, f := range all {
-		if strings.HasSuffix(f.Path, ".sample") {
+		if strings.HasSuffix(f.Path, ".sample") || !f.Regular && !f.Link {
 			continue
 		}
 		if len(s.Hooks) == maxHooks {

@@ -102,7 +102,7 @@ func TestTheCheckRunsNothingOfTheRepository(t *testing.T) {
 			w.git("config", "url.ext::"+prog+" .insteadOf", w.at("origin.git"))
 			w.git("config", "remote.origin.url", w.at("origin.git"))
 		}, control: []string{"ls-remote", "origin"}},
-		{name: "uploadpack", set: map[string]string{"remote.origin.uploadpack": "@"}, control: []string{"ls-remote", "origin"}},
+		{name: "uploadpack", deep: true, set: map[string]string{"remote.origin.uploadpack": "@"}, control: []string{"ls-remote", "origin"}},
 		{name: "uploadpack of a remote named as the URL", deep: true, prepare: func(w *world) {
 			w.git("config", "remote.origin.url", "file://"+w.at("origin.git"))
 		}, do: func(w *world, prog string) {

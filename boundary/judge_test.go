@@ -115,7 +115,7 @@ func TestWhoMovedIt(t *testing.T) {
 			want: []string{"remote branch created origin refs/heads/evil"},
 		},
 		{
-			name: "the remote was pointed elsewhere, and pushed to before", do: func(w *world) {
+			name: "the remote was pointed elsewhere, and pushed to before", deep: true, do: func(w *world) {
 				inTree(w, "push", "-q", "origin", "side:refs/heads/evil")
 				w.git("update-ref", "-d", "refs/remotes/origin/evil")
 				w.in(w.base, "clone", "-q", "--bare", "re'po", "decoy.git")

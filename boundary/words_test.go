@@ -96,7 +96,7 @@ func TestOtherWordsAndTheirRestore(t *testing.T) {
 			},
 		},
 		{name: "nothing", deep: true, do: func(w *world) { w.git("status") }},
-		{name: "config added", do: func(w *world) { w.git("config", "branch.x y.remote", "a'b c\nd") }, want: []string{ConfigAdded + " branch.x y.remote"}},
+		{name: "config added", deep: true, do: func(w *world) { w.git("config", "branch.x y.remote", "a'b c\nd") }, want: []string{ConfigAdded + " branch.x y.remote"}},
 		{
 			name: "config changed", prepare: func(w *world) {
 				w.git("config", "core.hooksPath", "a")
@@ -115,7 +115,7 @@ func TestOtherWordsAndTheirRestore(t *testing.T) {
 		},
 		{name: "hook added", deep: true, do: func(w *world) { w.hook("post-checkout", "x") }, want: []string{HookAdded + " /re'po/.git/hooks/post-checkout"}},
 		{
-			name: "hook changed", prepare: func(w *world) { w.hook("pre-commit", "exit 0") },
+			name: "hook changed", deep: true, prepare: func(w *world) { w.hook("pre-commit", "exit 0") },
 			do: func(w *world) { w.hook("pre-commit", "exit 1") }, want: []string{HookChanged + " /re'po/.git/hooks/pre-commit"},
 		},
 		{
@@ -177,7 +177,7 @@ func TestOtherWordsAndTheirRestore(t *testing.T) {
 			want: []string{"submodule branch switched sub HEAD", "submodule branch moved sub refs/heads/main"},
 		},
 		{
-			name: "repository inside", prepare: func(w *world) {
+			name: "repository inside", deep: true, prepare: func(w *world) {
 				w.git("init", "-q", "-b", "main", "lib/in")
 				w.in(filepath.Join(w.repo, "lib", "in"), "commit", "-q", "--allow-empty", "-m", "x")
 			},
