@@ -29,7 +29,8 @@ func TestTheCheckRunsNothingOfTheRepository(t *testing.T) {
 		do  func(w *world, prog string)
 		// control is what a user types: it runs the program.
 		control []string
-		deep    bool // not in the fast loop
+		deep    bool   // not in the fast loop
+		why     string // the remote was not asked
 	}
 	away := func(url string) func(w *world, _ string) {
 		return func(w *world, _ string) { w.git("config", "remote.origin.url", url) }
@@ -114,7 +115,7 @@ func TestTheCheckRunsNothingOfTheRepository(t *testing.T) {
 		{name: "a remote that answers only with the repository's settings", prepare: func(w *world) {
 			w.git("config", "url."+w.base+"/.insteadOf", "my://")
 			w.git("config", "remote.origin.url", "my://origin.git")
-		}, set: map[string]string{"remote.origin.uploadpack": "@"}, control: []string{"ls-remote", "origin"}},
+		}, set: map[string]string{"remote.origin.uploadpack": "@"}, control: []string{"ls-remote", "origin"}, why: "which was changed"},
 	} {
 		if x.deep && !deep {
 			continue
@@ -170,6 +171,9 @@ func TestTheCheckRunsNothingOfTheRepository(t *testing.T) {
 				}
 				if len(res.Changes) < 2 || !slices.ContainsFunc(res.Changes, func(c Change) bool { return c.Kept != "" }) {
 					t.Errorf("%s: %+v", name, res.Changes)
+				}
+				if x.why != "" && !strings.Contains(res.Remotes[0].Why, x.why) {
+					t.Errorf("%s: %+v", name, res.Remotes)
 				}
 				if len(res.Remotes) != 1 || !res.Remotes[0].Checked && x.prepare == nil {
 					t.Errorf("%s: the remote was not asked where it was before: %+v", name, res.Remotes)

@@ -101,6 +101,16 @@ func TestWhoMovedIt(t *testing.T) {
 			want: []string{"remote-tracking ref created refs/remotes/origin/evil", Undone + " HEAD", "remote branch created origin refs/heads/evil"},
 		},
 		{
+			name: "sent without a trace, and fetched", deep: true, do: func(w *world) {
+				inTree(w, "checkout", "-q", "--detach")
+				commit(w)
+				inTree(w, "send-pack", w.at("origin.git"), "HEAD:refs/heads/evil")
+				inTree(w, "checkout", "-q", "run")
+				inTree(w, "fetch", "-q")
+			},
+			want: []string{"remote-tracking ref created refs/remotes/origin/evil", Undone + " HEAD", "remote branch created origin refs/heads/evil"},
+		},
+		{
 			name: "pushed by plumbing, without a reflog", deep: true, do: func(w *world) {
 				id := inTree(w, "commit-tree", "-m", "x", "HEAD^{tree}")
 				inTree(w, "push", "-q", "origin", id+":refs/heads/evil")
