@@ -57,8 +57,9 @@ func (s *Snapshot) submodules(ctx context.Context, run git.Runner, o *Options, p
 
 func (s *Snapshot) findSubs(ctx context.Context, o *Options) {
 	for _, set := range s.raw {
-		name, ok := strings.CutPrefix(set.Key, "submodule.")
-		if name, ok = strings.CutSuffix(name, ".url"); !ok || set.Scope != "local" || slices.Contains(strings.Split(name, "/"), "..") {
+		name, sub := strings.CutPrefix(set.Key, "submodule.")
+		name, url := strings.CutSuffix(name, ".url")
+		if !sub || !url || set.Scope != "local" || slices.Contains(strings.Split(name, "/"), "..") {
 			continue
 		}
 		// Each working tree has its own.
