@@ -66,6 +66,32 @@ func (g *gate) guard(out driver.Output) driver.Output {
 	o := output{g, out}
 	spool, isSpool := out.(driver.SpoolOutput)
 	sampler, isSampler := out.(driver.Sampler)
+	if asker, ok := out.(driver.Asker); ok {
+		a := askerOutput{g, asker}
+		switch {
+		case isSpool && isSampler:
+			return struct {
+				spoolOutput
+				samplerOutput
+				askerOutput
+			}{spoolOutput{o, spool}, samplerOutput{g, sampler}, a}
+		case isSpool:
+			return struct {
+				spoolOutput
+				askerOutput
+			}{spoolOutput{o, spool}, a}
+		case isSampler:
+			return struct {
+				output
+				samplerOutput
+				askerOutput
+			}{o, samplerOutput{g, sampler}, a}
+		}
+		return struct {
+			output
+			askerOutput
+		}{o, a}
+	}
 	switch {
 	case isSpool && isSampler:
 		return struct {
@@ -109,3 +135,21 @@ type samplerOutput struct {
 }
 
 func (o samplerOutput) Sample(s driver.Sample) { o.g.pass(func() { o.sampler.Sample(s) }) }
+
+// askerOutput refuses after the end. A question that is being answered does not
+// count as being inside: an Asker that hangs must not look like an Output that
+// takes its time with the data, which the end would wait for.
+type askerOutput struct {
+	g     *gate
+	asker driver.Asker
+}
+
+func (o askerOutput) Ask(q []byte) driver.Reply {
+	o.g.mu.Lock()
+	shut := o.g.shut
+	o.g.mu.Unlock()
+	if shut {
+		return driver.Refuse("rein: the run is over")
+	}
+	return o.asker.Ask(q)
+}

@@ -471,9 +471,31 @@ type allround struct {
 
 func (a *allround) Sample(driver.Sample) { a.n++ }
 
+type askingRecord struct{ *record }
+
+func (askingRecord) Ask([]byte) driver.Reply { return driver.Reply{} }
+
+type askingSampler struct{ *sampler }
+
+func (askingSampler) Ask([]byte) driver.Reply { return driver.Reply{} }
+
+type askingSpooler struct{ *spooler }
+
+func (askingSpooler) Ask([]byte) driver.Reply { return driver.Reply{} }
+
+type askingAll struct{ *allround }
+
+func (askingAll) Ask([]byte) driver.Reply { return driver.Reply{} }
+
 // The wrapper has the abilities of what it wraps, no fewer and no more.
 func TestGateForwards(t *testing.T) {
-	for _, out := range []driver.Output{new(record), new(spooler), new(sampler), new(allround)} {
+	for _, out := range []driver.Output{
+		new(record), new(spooler), new(sampler), new(allround),
+		askingRecord{new(record)},
+		askingSpooler{new(spooler)},
+		askingSampler{new(sampler)},
+		askingAll{new(allround)},
+	} {
 		g := newGate()
 		w := g.guard(out)
 		_, spool := out.(driver.SpoolOutput)
@@ -482,6 +504,20 @@ func TestGateForwards(t *testing.T) {
 		_, gotSample := w.(driver.Sampler)
 		if spool != gotSpool || sample != gotSample {
 			t.Errorf("%T: spool %v became %v, sample %v became %v", out, spool, gotSpool, sample, gotSample)
+		}
+		_, ask := out.(driver.Asker)
+		got, gotAsk := w.(driver.Asker)
+		if ask != gotAsk {
+			t.Errorf("%T: ask %v became %v", out, ask, gotAsk)
+		}
+		if gotAsk {
+			if r := got.Ask(nil); r.Exit != 0 {
+				t.Errorf("%T: a question was refused by the wrapper: %+v", out, r)
+			}
+			<-g.close()
+			if r := got.Ask(nil); r.Exit != driver.RefusedCode || len(r.Stderr) == 0 {
+				t.Errorf("%T: a question after the end: %+v", out, r)
+			}
 		}
 	}
 	a, g := new(allround), newGate()

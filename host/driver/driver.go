@@ -44,6 +44,13 @@ type Place struct {
 	Exe      string    // absolute path of the executable, "" when no name was given
 	Size     int64     // of Exe (symlinks followed), bytes
 	ModTime  time.Time // of Exe
+
+	// Keeper is the argv that starts the keeper's program there, to which "ask"
+	// and Spec.Ask's directory are appended; nil where none can be named.
+	Keeper []string `json:",omitempty"`
+	// Private is an absolute directory there below which Spec.Ask.Dir can be
+	// made; "" where there is none.
+	Private string `json:",omitempty"`
 }
 
 // Spec says what to start. Everything in it is meant where the command runs;
@@ -82,9 +89,31 @@ type Spec struct {
 	// Containment is the strongest means that may be used; "" is the best one
 	// there is. Tests force a weaker one.
 	Containment Containment
+	// Ask lets programs of the command ask the Output, which must be an Asker.
+	// nil: nobody listens.
+	Ask *Ask
 	// Helper marks a short command of Rein's own (git, a version probe): the
 	// environment may use its cheapest means and writes no spool.
 	Helper bool
+}
+
+// Ask is where programs of the command ask a question (a pre-tool hook does)
+// and get a Reply: they start Place.Keeper with "ask" and Dir behind it, give it
+// the question on stdin, and take its exit code, stdout and stderr.
+type Ask struct {
+	// Dir is a directory there, absolute, that is made with mode 0700 unless it
+	// is there and private already. The socket stands in it while the command
+	// runs.
+	Dir string
+	// Files are placed in Dir before the start, mode 0600, and removed at the
+	// end. Names are base names; what is there already is never written over.
+	Files []File
+}
+
+// File is a file to be placed where a command runs.
+type File struct {
+	Name string
+	Data []byte
 }
 
 // Stream tells stdout from stderr.
@@ -127,6 +156,35 @@ type SpoolOutput interface {
 // second, what the tree uses.
 type Sampler interface {
 	Sample(Sample)
+}
+
+// Asker is an optional ability of an Output: it answers what a program of the
+// command asks (Spec.Ask). Ask may be called by several goroutines at once, and
+// while another method of the Output is at work: a question must not wait for a
+// reader that is behind. q is the Asker's own. It answers soon: whoever asks
+// has given up, which means no, after 30 s.
+type Asker interface {
+	Ask(q []byte) Reply
+}
+
+// Reply is what the program that asked prints, and its exit code.
+type Reply struct {
+	Exit   int    `json:"exit"`
+	Stdout []byte `json:"stdout,omitempty"`
+	Stderr []byte `json:"stderr,omitempty"`
+}
+
+// RefusedCode is the exit code that every CLI's pre-tool hook takes for no.
+const RefusedCode = 2
+
+// Refuse is the Reply that means no in the language of every pre-tool hook. The
+// text is never empty: codex 0.171.0 runs the tool after exit 2 and an empty
+// stderr.
+func Refuse(why string) Reply {
+	if why == "" {
+		why = "refused"
+	}
+	return Reply{Exit: RefusedCode, Stderr: []byte(why + "\n")}
 }
 
 // Sample is what the tree used at one moment.

@@ -30,7 +30,7 @@ func CheckForward(t testing.TB, w Wrapper) {
 
 // heard notes the calls that got through.
 type heard struct {
-	data, spool, spooled, sample int
+	data, spool, spooled, sample, ask int
 }
 
 func (h *heard) Data(driver.Stream, []byte) { h.data++ }
@@ -44,6 +44,16 @@ type heardSample struct{ *heard }
 
 func (h heardSample) Sample(driver.Sample) { h.sample++ }
 
+type heardAsk struct{ *heard }
+
+func (h heardAsk) Ask([]byte) driver.Reply { h.ask++; return driver.Reply{Exit: 3} }
+
+type heardAll struct {
+	heardBoth
+}
+
+func (h heardAll) Ask([]byte) driver.Reply { h.ask++; return driver.Reply{Exit: 3} }
+
 type heardBoth struct {
 	*heard
 	spooler heardSpool
@@ -56,14 +66,16 @@ func (h heardBoth) Sample(driver.Sample)             { h.sample++ }
 func checkOutput(t testing.TB, wrap func(driver.Output) driver.Output) {
 	t.Helper()
 	for _, c := range []struct {
-		name          string
-		spool, sample bool
-		make          func(h *heard) driver.Output
+		name               string
+		spool, sample, ask bool
+		make               func(h *heard) driver.Output
 	}{
-		{"a plain Output", false, false, func(h *heard) driver.Output { return h }},
-		{"a SpoolOutput", true, false, func(h *heard) driver.Output { return heardSpool{h} }},
-		{"a Sampler", false, true, func(h *heard) driver.Output { return heardSample{h} }},
-		{"a SpoolOutput and Sampler", true, true, func(h *heard) driver.Output { return heardBoth{h, heardSpool{h}} }},
+		{"a plain Output", false, false, false, func(h *heard) driver.Output { return h }},
+		{"a SpoolOutput", true, false, false, func(h *heard) driver.Output { return heardSpool{h} }},
+		{"a Sampler", false, true, false, func(h *heard) driver.Output { return heardSample{h} }},
+		{"an Asker", false, false, true, func(h *heard) driver.Output { return heardAsk{h} }},
+		{"a SpoolOutput and Sampler", true, true, false, func(h *heard) driver.Output { return heardBoth{h, heardSpool{h}} }},
+		{"an Output with every ability", true, true, true, func(h *heard) driver.Output { return heardAll{heardBoth{h, heardSpool{h}}} }},
 	} {
 		h := new(heard)
 		out := wrap(c.make(h))
@@ -87,6 +99,17 @@ func checkOutput(t testing.TB, wrap func(driver.Output) driver.Output) {
 		sa, samples := out.(driver.Sampler)
 		if c.sample && !samples {
 			t.Errorf("%s: the wrapper hides Sampler", c.name)
+		}
+		as, asks := out.(driver.Asker)
+		switch {
+		case asks != c.ask && c.ask:
+			t.Errorf("%s: the wrapper hides Asker: every question will be refused", c.name)
+		case asks != c.ask:
+			t.Errorf("%s: the wrapper claims Asker", c.name)
+		case asks:
+			if r := as.Ask(nil); h.ask != 1 || r.Exit != 3 {
+				t.Errorf("%s: Ask does not get through the wrapper", c.name)
+			}
 		}
 		if samples {
 			sa.Sample(driver.Sample{})

@@ -169,6 +169,7 @@ type process struct {
 
 	seq     uint32
 	answers map[uint32]chan answerMsg
+	asking  int // questions that are being answered
 }
 
 type piece struct {
@@ -278,6 +279,16 @@ func (p *process) frame(k kind, b []byte) (done bool, err error) {
 			delete(p.answers, seq)
 			ch <- m
 		}
+	case kQuestion:
+		seq, q, err := parseSeq(b)
+		if err != nil {
+			return false, err
+		}
+		if p.asking >= 2*maxAsking {
+			return false, fmt.Errorf("%w: more questions than a keeper may pass on", errFrame)
+		}
+		p.asking++
+		go p.reply(seq, q)
 	case kExit:
 		e := new(driver.Exit)
 		if err := decode(b, e); err != nil {
@@ -292,6 +303,23 @@ func (p *process) frame(k kind, b []byte) (done bool, err error) {
 		return false, fmt.Errorf("%w: %q is no frame of a keeper", errFrame, byte(k))
 	}
 	return false, nil
+}
+
+// reply answers one question, on a goroutine of its own: an Output that is
+// behind with the data must not keep a tool waiting.
+func (p *process) reply(seq uint32, q []byte) {
+	r := driver.Refuse("rein: nobody answers here")
+	if a, ok := p.out.(driver.Asker); ok {
+		r = a.Ask(q)
+	}
+	b := encode(r)
+	if len(b) > maxReply-4 {
+		b = encode(driver.Refuse("rein: the answer is too long"))
+	}
+	p.mu.Lock()
+	p.asking--
+	p.mu.Unlock()
+	p.box.frame(kReply, seqBytes(seq), b)
 }
 
 // deliver is the only one that calls the Output.

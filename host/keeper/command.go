@@ -40,6 +40,7 @@ type command struct {
 	outs  [2]*stream
 	out   *outbox
 	usage *usage
+	asks  *asks // nil: nobody may ask
 
 	urgent chan struct{}      // closed when the tree is to be ended now: why says for what, nil for a kill
 	orphan chan struct{}      // closed when the client is gone

@@ -13,7 +13,7 @@ import (
 // The protocol: frames of one kind byte, a big-endian 32-bit length, and that
 // many bytes. One stream serves one command, or one Look, and then closes. The
 // first frame of each direction begins with the version.
-const version = 1
+const version = 2
 
 const (
 	// window is how far, per output stream, the keeper reads beyond what the
@@ -25,6 +25,10 @@ const (
 	// chunk is the most that one data frame carries: small enough that the
 	// answer to a kill never waits long behind output.
 	chunk = 64 << 10
+	// maxQuestion is the longest question: the content of a file that a tool is
+	// to write is in it. What is longer is refused.
+	maxQuestion = 16 << 20
+	maxReply    = 1 << 20
 )
 
 type kind byte
@@ -39,6 +43,7 @@ const (
 	kSignal     kind = 's' // seq, name of the signal
 	kKill       kind = 'k' // seq
 	kExtend     kind = 't' // nanoseconds from now
+	kReply      kind = 'r' // seq, driver.Reply
 )
 
 // Keeper to client.
@@ -52,6 +57,7 @@ const (
 	kStdinClosed kind = 'x' // the command closed its stdin
 	kSample      kind = 'm' // driver.Sample
 	kAnswer      kind = 'A' // seq, answerMsg
+	kQuestion    kind = 'q' // seq, the bytes that a program of the command asked
 	kExit        kind = 'E' // driver.Exit
 )
 
@@ -67,6 +73,10 @@ func (k kind) limit() int {
 		return 16 << 20 // an argv and an environment: the kernel's own limit is below 8 MiB
 	case kLook, kStarted, kRefused, kPlace, kAnswer, kExit:
 		return 4 << 20 // lists of processes, a long PATH
+	case kQuestion:
+		return 4 + maxQuestion
+	case kReply:
+		return maxReply
 	case kStdin:
 		return chunk
 	case kData:

@@ -16,10 +16,12 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"syscall"
 )
 
-// Main is the body of `rein keeper` and of rein-keeper. The stream is stdin and
+// Main is the body of `rein keeper` and of rein-keeper, and of their verb "ask"
+// (see driver.Ask). The stream is stdin and
 // stdout; diagnostics, and never a byte of a command, go to stderr. It returns
 // the exit code: 0 when all went as it should, 1 when something is to be read on
 // stderr, 2 for wrong usage. It expects to be called first thing in a process
@@ -30,6 +32,9 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	runtime.GOMAXPROCS(min(2, runtime.NumCPU()))
 	debug.SetGCPercent(25)
 
+	if len(args) > 0 && args[0] == askVerb {
+		return askMain(args[1:], stdin, stdout, stderr)
+	}
 	fl := flag.NewFlagSet("rein keeper", flag.ContinueOnError)
 	fl.SetOutput(stderr)
 	root := fl.String("spool", "", "keep output below `DIR`, in a folder for each command")
@@ -47,12 +52,23 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 	}
 	ctx, stop := notifyContext()
 	defer stop()
-	err = Serve(ctx, conn, &ServeOptions{Subreaper: true, Spool: *root})
+	err = Serve(ctx, conn, &ServeOptions{Subreaper: true, Spool: *root, Self: self(args)})
 	if err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintln(stderr, "rein keeper:", err)
 		return 1
 	}
 	return 0
+}
+
+// self is the argv that starts this program again, without args; nil when it
+// cannot be told.
+func self(args []string) []string {
+	exe, err := os.Executable()
+	n := len(os.Args) - len(args)
+	if err != nil || n < 1 || !slices.Equal(os.Args[n:], args) {
+		return nil
+	}
+	return append([]string{exe}, os.Args[1:n]...)
 }
 
 // notifyContext ends when the keeper is asked to stop. Notify, and not Ignore,

@@ -55,6 +55,10 @@ func runProg(prog string, args []string) int {
 		n, _ := strconv.Atoi(args[0])
 		syscall.Kill(os.Getpid(), syscall.Signal(n))
 		select {}
+	case "ask": // the hook program
+		return Main(append([]string{"ask"}, args...), os.Stdin, os.Stdout, os.Stderr)
+	case "asks": // asks in args[0], with a question of args[1] bytes, args[2] times at once
+		return asksProg(args)
 	case "print":
 		fmt.Print(args[0])
 		fmt.Fprint(os.Stderr, args[1])

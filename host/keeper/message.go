@@ -28,8 +28,15 @@ type startMsg struct {
 	Containment driver.Containment `json:"containment,omitempty"`
 	Helper      bool               `json:"helper,omitempty"`
 
+	Ask *askMsg `json:"ask,omitempty"`
+
 	Announce bool `json:"announce,omitempty"` // the client reads the spool itself: offsets, no data
 	Require  bool `json:"require,omitempty"`  // refuse when only the marker would hold the tree
+}
+
+type askMsg struct {
+	Dir   []byte        `json:"dir"`
+	Files []driver.File `json:"files,omitempty"`
 }
 
 type envMsg struct {
@@ -44,6 +51,9 @@ func newStartMsg(spec *driver.Spec, o *ClientOptions, announce bool) *startMsg {
 		Grace: spec.Grace, Drain: spec.Drain, TTL: spec.TTL,
 		Containment: spec.Containment, Helper: spec.Helper,
 		Announce: announce, Require: o.RequireContainment,
+	}
+	if spec.Ask != nil {
+		m.Ask = &askMsg{[]byte(spec.Ask.Dir), spec.Ask.Files}
 	}
 	for _, a := range spec.Argv {
 		m.Argv = append(m.Argv, []byte(a))
@@ -76,6 +86,9 @@ func (m *startMsg) spec() *driver.Spec {
 		Duplex: m.Duplex, MergeStderr: m.MergeStderr,
 		Grace: m.Grace, Drain: m.Drain, TTL: m.TTL,
 		Containment: m.Containment, Helper: m.Helper,
+	}
+	if m.Ask != nil {
+		s.Ask = &driver.Ask{Dir: string(m.Ask.Dir), Files: m.Ask.Files}
 	}
 	for _, a := range m.Argv {
 		s.Argv = append(s.Argv, string(a))

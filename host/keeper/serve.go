@@ -25,6 +25,9 @@ type ServeOptions struct {
 	// by Spec.ID. "" means no spool: output is kept in memory, at most 4 MiB
 	// per stream, until the client took it.
 	Spool string
+	// Self is the argv that starts this very program, for driver.Place.Keeper;
+	// nil: it cannot be named.
+	Self []string
 }
 
 const (
@@ -62,19 +65,25 @@ func Serve(ctx context.Context, conn io.ReadWriteCloser, o *ServeOptions) error 
 	}
 	switch k {
 	case kLook:
-		return serveLook(conn, p)
+		return serveLook(conn, p, o)
 	case kStart:
 		return serveStart(ctx, conn, r, p, o)
 	}
 	return fmt.Errorf("%w: the first frame is %q", errFrame, byte(k))
 }
 
-func serveLook(conn io.Writer, p []byte) error {
+func serveLook(conn io.Writer, p []byte, o *ServeOptions) error {
 	var m lookMsg
 	if err := decodeFirst(p, &m); err != nil {
 		return err
 	}
 	place, err := look(string(m.Name), envOf(m.Env))
+	if err == nil && o.Self != nil {
+		place.Keeper, place.Private = o.Self, abs(os.TempDir())
+		if o.Spool != "" {
+			place.Private = abs(o.Spool)
+		}
+	}
 	return reply(conn, kPlace, place, err)
 }
 
@@ -115,6 +124,9 @@ func serveStart(ctx context.Context, conn io.ReadWriteCloser, r *bufio.Reader, p
 	}()
 	go c.in.pump()
 	go c.listen(r)
+	if c.asks != nil {
+		go c.asks.serve()
+	}
 	for _, s := range c.outs {
 		go s.pump()
 	}
@@ -214,6 +226,12 @@ func begin(m *startMsg, conn io.Writer, o *ServeOptions) (*command, error) {
 		return nil, err
 	}
 	undo = append(undo, ends.closeOurs)
+	if spec.Ask != nil {
+		if c.asks, err = openAsks(spec.Ask, c.out, c.orphan); err != nil {
+			return nil, fmt.Errorf("listen for questions: %w", err)
+		}
+		undo = append(undo, c.asks.close)
+	}
 	if c.lead, err = l.start(adopt); err != nil && l.cgroup != nil && spec.Containment == "" {
 		// The kernel may refuse clone3(2) into the cgroup (a seccomp filter, a
 		// frozen or a full one): what is left is still a keeper's.
@@ -237,6 +255,9 @@ func begin(m *startMsg, conn io.Writer, o *ServeOptions) (*command, error) {
 	c.tree = &proctree.Tree{Leader: c.lead.proc, Cgroup: l.cgroup, Marker: l.mark}
 	if adopt {
 		c.tree.Root = os.Getpid()
+	}
+	if c.asks != nil {
+		c.asks.top = []int{c.lead.proc.PID, os.Getpid()}
 	}
 	c.usage = &usage{tree: c.tree, out: c.out}
 	c.record(l)
@@ -403,6 +424,15 @@ func (c *command) obey(r *bufio.Reader) error {
 				left, err := c.kill(context.Background()) // bounded by proctree's own wait
 				c.answer(seq, procs(left), err)
 			}()
+		case kReply:
+			seq, b, err := parseSeq(p)
+			if err != nil {
+				return err
+			}
+			if c.asks == nil {
+				return fmt.Errorf("%w: an answer, and nobody may ask", errFrame)
+			}
+			c.asks.answered(seq, b)
 		case kExtend:
 			d, err := parseUint64(p)
 			if err != nil {
@@ -428,6 +458,7 @@ func (c *command) answer(seq uint32, left []driver.Proc, err error) {
 
 // close releases everything, and writes down the end.
 func (c *command) close(exit *driver.Exit) {
+	c.asks.close()
 	c.using.Lock() // waits for requests at work; later ones find nobody
 	c.closed = true
 	c.using.Unlock()

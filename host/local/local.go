@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -55,7 +59,26 @@ func (h *Host) Name() string { return "local:" }
 
 // Look describes this machine; no keeper is started for it.
 func (h *Host) Look(_ context.Context, name string, env driver.Env) (*driver.Place, error) {
-	return keeper.Describe(name, env)
+	place, err := keeper.Describe(name, env)
+	if err != nil || len(h.opt.Keeper) == 0 || runtime.GOOS == "windows" {
+		return place, err
+	}
+	dir := h.opt.Spool
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	exe, err := exec.LookPath(h.opt.Keeper[0])
+	if err != nil {
+		return place, nil // a start will say what is wrong with it
+	}
+	if exe, err = filepath.Abs(exe); err != nil {
+		return place, nil
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return place, nil
+	}
+	place.Keeper, place.Private = append([]string{exe}, h.opt.Keeper[1:]...), dir
+	return place, nil
 }
 
 // Start starts a command; see driver.Host.
