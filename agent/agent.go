@@ -76,6 +76,9 @@ type Invocation struct {
 	// FilesDir is a directory where the agent runs in which Command.Files will
 	// stand: "" when none can be placed.
 	FilesDir string
+	// Gate makes the CLI ask before it runs a tool; nil: it does not. Only for
+	// an agent whose Capabilities say Gate.
+	Gate *Hook
 }
 
 // Mode is what the agent may do without asking.
@@ -171,6 +174,8 @@ type Capabilities struct {
 	Terminal bool
 	// Tools: tool calls are visible as readings.
 	Tools bool
+	// Gate: the CLI asks a hook before it runs a tool, and the agent is a Gate.
+	Gate bool
 	// Usage: token counts are visible as readings.
 	Usage bool
 	// UsageLive: they come request by request while the agent works, and not
@@ -247,6 +252,9 @@ type Tool struct {
 	// Spawns says that the tool is a sub-agent.
 	Spawns bool `json:"spawns,omitempty"`
 	Failed bool `json:"failed,omitempty"`
+	// NotRun says that nothing shows that the tool ran: the CLI gave the model
+	// the answer (no such tool, wrong input, refused).
+	NotRun bool `json:"not_run,omitempty"`
 	Exit   *int `json:"exit,omitempty"`
 }
 

@@ -25,13 +25,18 @@ func (c *Command) StdinPrompt(name string, inv Invocation, f Facts, max int64) e
 		return &Error{Agent: name, Err: ErrPrompt, Hint: fmt.Sprintf(
 			"it has %d bytes and the CLI takes %d; put it in a file and point to that", len(inv.Prompt), max)}
 	}
-	file := path.Join(inv.FilesDir, PromptFile)
-	if f.OS == "windows" {
-		file = strings.TrimRight(inv.FilesDir, `\/`) + `\` + PromptFile
-	}
+	file := Join(f.OS, inv.FilesDir, PromptFile)
 	c.Files = append(c.Files, File{Name: PromptFile, Data: []byte(inv.Prompt)})
 	c.Stdin = fmt.Appendf(nil, "Your task is in the file %s (%d bytes). Read all of it first, in parts if it is long, and then do what it says.\n", file, len(inv.Prompt))
 	return nil
+}
+
+// Join is filepath.Join for the system where the agent runs.
+func Join(goos, dir, name string) string {
+	if goos == "windows" {
+		return strings.TrimRight(dir, `\/`) + `\` + name
+	}
+	return path.Join(dir, name)
 }
 
 // Quiet returns the variables that keep git and pagers from waiting for a

@@ -47,6 +47,9 @@ func Validate(a Agent, inv Invocation, f Facts) error {
 			return fail(ErrSession, s, `use "latest" or an id of letters, digits, '.', '_' and '-' as a report shows it`)
 		}
 	}
+	if inv.Gate != nil && (!c.Gate || len(inv.Gate.Argv) == 0) {
+		return fail(ErrUnsupported, "gate", "this version does not ask before it runs a tool")
+	}
 	if err := checkModel(a, c, inv.Model); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package claude
 
 import (
 	"regexp"
+	"slices"
 	"sync"
 
 	"github.com/rein-run/rein/agent"
@@ -32,6 +33,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces: true,
 		Terminal:  true,
 		Tools:     true,
+		Gate:      true,
 		Usage:     true,
 		UsageLive: true,
 		Cost:      true, // in the result alone
@@ -107,9 +109,19 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	default:
 		cmd.Argv = append(cmd.Argv, "--resume", s)
 	}
+	args := inv.Args
+	if inv.Gate != nil {
+		settings, rest, err := gate(inv)
+		if err != nil {
+			return agent.Command{}, err
+		}
+		cmd.Argv = append(cmd.Argv, "--settings", settings)
+		cmd.Unset = append(slices.Clone(cmd.Unset), gateOff...)
+		args = rest
+	}
 	// The user's own come last: some take any number of values and would
 	// swallow what follows.
-	cmd.Argv = append(cmd.Argv, inv.Args...)
+	cmd.Argv = append(cmd.Argv, args...)
 	if err := cmd.StdinPrompt(a.Name(), inv, f, c.PromptMax); err != nil {
 		return agent.Command{}, err
 	}
@@ -143,4 +155,5 @@ var (
 	_ agent.Agent   = Agent{}
 	_ agent.Decoder = Agent{}
 	_ agent.Prober  = Agent{}
+	_ agent.Gate    = Agent{}
 )

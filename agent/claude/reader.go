@@ -355,10 +355,23 @@ func (r *reader) user(h head) {
 		t := &agent.Tool{ID: str(res.id), Failed: string(res.isError) == "true"}
 		if t.Failed {
 			t.Exit = exitCode(res.content)
+			t.NotRun = notRun(res.content)
 		}
 		r.emit(agent.Reading{Kind: agent.KindToolFinished, Tool: t, SubAgent: str(h.parent)})
 	}
 	clear(r.results) // they hold on to the line
+}
+
+// notRun says that the text of a failed result is the CLI's own: "no such tool",
+// wrong input, "Blocked: standalone sleep", or that of a hook. A command cannot
+// forge it: what that prints stands behind "Exit code N".
+func notRun(content []byte) bool {
+	for _, word := range []string{`"<tool_use_error>`, `"PreToolUse:`} {
+		if strings.HasPrefix(string(content[:min(len(content), len(word))]), word) {
+			return true
+		}
+	}
+	return false
 }
 
 // exitCode reads the "Exit code N" that a failed command's result begins with.

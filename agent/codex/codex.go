@@ -16,8 +16,9 @@ type Agent struct{}
 // Name is "codex".
 func (Agent) Name() string { return "codex" }
 
-// Capabilities hold for every version that is known.
-func (Agent) Capabilities(string) agent.Capabilities {
+// Capabilities hold for every version that is known; the gate since 0.171.0,
+// the first whose flags for it were seen to work.
+func (Agent) Capabilities(version string) agent.Capabilities {
 	return agent.Capabilities{
 		Executables: []string{"codex"},
 		Aliases:     []string{"codex-cli"},
@@ -32,6 +33,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces:   true,
 		Terminal:    true,
 		Tools:       true,
+		Gate:        gated(version),
 		Usage:       true, // in turn.completed alone, and never the model
 		Credentials: []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
 		Scrub:       agent.Nested(),
@@ -91,6 +93,12 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	// are ignored (with an item of type error) by a version that lacks them,
 	// while --disable of an unknown feature ends with exit code 1.
 	add("-c", "analytics.enabled=false", "-c", "features.plugins=false")
+	if inv.Gate != nil {
+		if err := gateArgs(inv.Args); err != nil {
+			return agent.Command{}, err
+		}
+		add(gate(inv.Gate)...)
+	}
 	if inv.Effort != "" {
 		add("-c", "model_reasoning_effort="+strconv.Quote(inv.Effort))
 	}
@@ -133,4 +141,5 @@ var (
 	_ agent.Agent   = Agent{}
 	_ agent.Decoder = Agent{}
 	_ agent.Prober  = Agent{}
+	_ agent.Gate    = Agent{}
 )

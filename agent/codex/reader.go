@@ -154,9 +154,11 @@ func (r *reader) item(phase string, it *item, emit func(agent.Reading)) {
 }
 
 // harmless items of type error are printed in runs that succeed: for every
-// model that the CLI does not know, and for every setting that it does not.
+// model that the CLI does not know, for every setting that it does not, and two
+// for the flag with which the gate's hook is run (gate.go).
 func harmless(msg string) bool {
 	return strings.HasPrefix(msg, "Model metadata for ") ||
+		strings.HasPrefix(msg, "`"+trustFlag+"` is enabled") ||
 		strings.HasPrefix(msg, "Codex is ignoring ") && strings.Contains(msg, "configuration setting")
 }
 

@@ -31,6 +31,7 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		Announces:   true,
 		Terminal:    true,
 		Tools:       true,
+		Gate:        true,
 		Usage:       true,
 		UsageLive:   true,
 		Cost:        true,
@@ -118,6 +119,16 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		add("--session", s)
 	}
 	add(inv.Args...)
+	if inv.Gate != nil {
+		ext, err := gate(inv, f)
+		if err != nil {
+			return agent.Command{}, err
+		}
+		cmd.Files = append(cmd.Files, ext)
+		// Behind the user's own: handlers are called in the order of the -e, so
+		// that it is asked about what those have made of the input.
+		add("-e", agent.Join(f.OS, inv.FilesDir, ext.Name))
+	}
 	// TERM is right for it (the run's default): it kills the tree of a running
 	// tool. INT would leave that as an orphan, in both versions.
 	if err := cmd.StdinPrompt(a.Name(), inv, f, c.PromptMax); err != nil {
@@ -155,4 +166,5 @@ var (
 	_ agent.Agent   = Agent{}
 	_ agent.Decoder = Agent{}
 	_ agent.Prober  = Agent{}
+	_ agent.Gate    = Agent{}
 )

@@ -25,7 +25,14 @@ type reader struct {
 	last    verdict
 	held    bool // an agent_end that may yet be taken back by the next line
 	settles bool // agent_settled will come
+	// works holds the open calls that have told progress. Both versions tell it
+	// at the start of every command, and only when it really starts: a call that
+	// fails without was refused, unknown or malformed.
+	works map[string]bool
 }
+
+// maxWorks bounds works.
+const maxWorks = 1024
 
 // verdict is what the last assistant message was.
 type verdict struct {
@@ -104,6 +111,9 @@ func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
 		r.message(jsonline.Get(b, "message"), emit)
 	case "tool_execution_start", "tool_execution_end":
 		r.tool(typ, b, emit)
+	case "tool_execution_update":
+		r.update(b)
+		emit(agent.Reading{Kind: agent.KindActivity})
 	case "agent_end":
 		r.agentEnd(b, emit)
 	case "agent_settled":
@@ -125,7 +135,7 @@ func (r *reader) Read(line agent.Line, emit func(agent.Reading)) {
 			Kind: agent.KindRetry, Activity: "waiting to repeat a failed request",
 			Failure: agent.Fail(0, s.Error), Attempt: int(s.Attempt), After: time.Duration(min(s.Delay, 1e9)) * time.Millisecond,
 		})
-	case "turn_end", "tool_execution_update", "auto_retry_end", "queue_update", "response", "entry_appended", "bash_execution_update",
+	case "turn_end", "auto_retry_end", "queue_update", "response", "entry_appended", "bash_execution_update",
 		"thinking_level_changed", "model_changed", "session_info_changed", "compaction_end", "auto_compaction_end", "extension_ui_request":
 		emit(agent.Reading{Kind: agent.KindActivity})
 	case "compaction_start", "auto_compaction_start":
@@ -254,6 +264,13 @@ func (r *reader) message(b []byte, emit func(agent.Reading)) {
 	}
 }
 
+func (r *reader) update(b []byte) {
+	if r.works == nil || len(r.works) >= maxWorks {
+		r.works = make(map[string]bool)
+	}
+	r.works[string(jsonline.Str(jsonline.Get(b, "toolCallId")))] = true
+}
+
 func (r *reader) tool(typ string, b []byte, emit func(agent.Reading)) {
 	keys := [...]string{"toolCallId", "toolName", "args", "isError"}
 	var v [4][]byte
@@ -263,15 +280,23 @@ func (r *reader) tool(typ string, b []byte, emit func(agent.Reading)) {
 	unmarshal(v[1], &t.Name)
 	if typ == "tool_execution_end" {
 		t.Failed = string(v[3]) == "true"
+		t.NotRun = t.Failed && !r.works[t.ID]
+		delete(r.works, t.ID)
 		emit(agent.Reading{Kind: agent.KindToolFinished, Tool: t})
 		return
 	}
+	arguments(t, v[2])
+	emit(agent.Reading{Kind: agent.KindToolStarted, Tool: t, Activity: agent.Doing(t)})
+}
+
+// arguments fills in what is known of a tool's input.
+func arguments(t *agent.Tool, args []byte) {
 	var in struct {
 		Command string `json:"command"`
 		Path    string `json:"path"`
 		File    string `json:"file_path"`
 	}
-	unmarshal(v[2], &in)
+	unmarshal(args, &in)
 	if in.Path == "" {
 		in.Path = in.File
 	}
@@ -284,7 +309,6 @@ func (r *reader) tool(typ string, b []byte, emit func(agent.Reading)) {
 		}
 		t.Writes = t.Name == "edit" || t.Name == "write"
 	}
-	emit(agent.Reading{Kind: agent.KindToolStarted, Tool: t, Activity: agent.Doing(t)})
 }
 
 // unmarshal decodes into v and says whether b was JSON. A member of another
