@@ -31,6 +31,10 @@ type digest struct {
 	limits   watch.Limits       // that the findings compare with what was used
 	warnings []string           // what a budget cannot do in this run
 	damage   string             // what happened to the transcript, "" when nothing did
+
+	gate    *gate    // nil: not armed, or a report that is made after a crash
+	refused []string // by the gate
+	silent  string   // what ran past it
 }
 
 const (
@@ -62,7 +66,7 @@ func (d *digest) read(r agent.Reading) {
 			d.text = r.Text
 		}
 	case agent.KindDenied:
-		if r.Tool != nil && len(d.denied) < maxDenied {
+		if r.Tool != nil && len(d.denied) < maxDenied && !d.gate.refusedCall(r.Tool.ID) {
 			what := r.Tool.Name
 			if r.Tool.Command != "" {
 				what += ": " + r.Tool.Command

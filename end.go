@@ -118,6 +118,9 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if len(exit.Survivors) > 0 {
 		add(FoundSurvivors, Error, "could not be ended: %s", procNames(exit.Survivors))
 	}
+	if d.silent != "" {
+		add(FoundGateSilent, Error, "%s", d.silent)
+	}
 	if d.damage != "" {
 		add(FoundTranscript, Error, "%s", d.damage)
 	}
@@ -132,6 +135,9 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	}
 	if len(exit.HeldBy) > 0 {
 		add(FoundStdoutHeld, Warning, "stdout was held open by %s", procNames(exit.HeldBy))
+	}
+	for _, what := range d.refused {
+		add(FoundRefused, Warning, "%s", what)
 	}
 	if len(d.denied) > 0 {
 		add(FoundDenied, Warning, "%s", strings.Join(d.denied, "; "))
@@ -229,6 +235,11 @@ func failureLine(d *digest, end End, exit driver.Exit, s *stop, found []Finding,
 		}
 	case GaveUp:
 		what = "gave up: " + end.Detail
+		if s != nil && s.evidence != "" {
+			said = s.evidence
+		}
+	case Halted:
+		what = "halted: " + end.Detail
 		if s != nil && s.evidence != "" {
 			said = s.evidence
 		}

@@ -21,6 +21,7 @@ import (
 type output struct {
 	watch *watch.Watch
 	hooks *hooks
+	gate  *gate
 	fail  func(error) // Rein's own failure: the transcript cannot be written
 
 	// Either the host spools on this machine and these are its files …
@@ -136,6 +137,14 @@ func (o *output) Sample(s driver.Sample) {
 	o.peak.Procs = max(o.peak.Procs, s.Procs)
 }
 
+// Ask implements driver.Asker. It waits for none of what the other methods do.
+func (o *output) Ask(q []byte) driver.Reply {
+	if o.gate == nil {
+		return driver.Refuse("rein: nobody judges the tool calls of this run")
+	}
+	return o.gate.answer(q)
+}
+
 func (o *output) file(s driver.Stream) string {
 	if s == driver.Stderr {
 		return o.dir + "/stderr"
@@ -176,6 +185,7 @@ func (o *output) line(l agent.Line) {
 
 func (o *output) read(r agent.Reading) {
 	o.watch.Read(r)
+	o.gate.read(r)
 	o.hooks.reading(r)
 	o.mu.Lock()
 	o.digest.read(r)

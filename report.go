@@ -56,6 +56,7 @@ type Report struct {
 	Leftovers []driver.Proc `json:"leftovers"`
 	Survivors []driver.Proc `json:"survivors"`
 
+	Gate       Gate     `json:"gate"`
 	Boundary   Boundary `json:"boundary"`
 	Transcript Bytes    `json:"transcript"`
 	Stderr     Bytes    `json:"stderr"`
@@ -67,7 +68,7 @@ type EndKind string
 const (
 	Exited     EndKind = "exited"      // the agent, by itself; with Forced: after its terminal event
 	TimedOut   EndKind = "timed_out"   // Detail: startup, idle, tool, stall, total
-	Halted     EndKind = "halted"      // Detail: the command
+	Halted     EndKind = "halted"      // Detail: the command, or HaltedByGate
 	OverBudget EndKind = "over_budget" // Detail: tokens, cost, subagents, output, memory, processes
 	GaveUp     EndKind = "gave_up"     // Detail: auth, billing, limit; waiting could not have helped
 	Cancelled  EndKind = "cancelled"   // Detail: by whom
@@ -75,6 +76,10 @@ const (
 	Aborted    EndKind = "aborted"     // Detail: Rein's own failure, a full disk for example
 	NotStarted EndKind = "not_started" // Detail: the cause
 )
+
+// HaltedByGate is the detail of Halted when a tool ran that the gate had not
+// allowed: whatever made the agent ask does so no more.
+const HaltedByGate = "gate"
 
 // End is who or what ended the run. It is mechanical and authoritative.
 type End struct {
@@ -123,7 +128,9 @@ const (
 	FoundSurvivors       = "survivors"
 	FoundBoundary        = "boundary"
 	FoundTranscript      = "transcript_damaged"
+	FoundGateSilent      = "gate_silent" // a tool ran that the gate had not allowed
 
+	FoundRefused          = "refused" // by the gate, before it ran
 	FoundDenied           = "permission_denied"
 	FoundModelDiffers     = "model_differs"
 	FoundLeftovers        = "leftovers"

@@ -70,6 +70,7 @@ type state struct {
 	Attempt    int               `json:"attempt"`
 	RetryOf    string            `json:"retry_of"`
 	Supervisor supervisor        `json:"supervisor"`
+	Gate       Gate              `json:"gate"`
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -189,6 +190,7 @@ func (r *Run) state() *state {
 		Model: r.p.task.Model, Mode: cmp.Or(r.p.task.Mode, agent.Autonomous), Dir: r.p.task.Dir, StartedAt: r.started,
 		Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
+		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 	}
 }
 
@@ -209,6 +211,12 @@ func (r *Run) spawn(ctx context.Context) error {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	})
 	r.meterOutput()
+	if p.ask != nil {
+		r.out.gate = &gate{agent: p.agent.(agent.Gate), judge: p.judge, over: r.stopped, silent: func(evidence string) {
+			r.end(&stop{end: End{Kind: Halted, Detail: HaltedByGate}, evidence: evidence})
+		}}
+		r.out.digest.gate = r.out.gate
+	}
 	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
 		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
 	}
@@ -368,6 +376,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
 	}
 	d.damage = r.out.damaged(rep.Transcript.Path)
+	rep.Gate = r.out.gate.report(r.p.gateWhy, d)
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
 	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)

@@ -36,19 +36,27 @@ type prepared struct {
 	facts  agent.Facts
 	clocks watch.Clocks
 	cmd    agent.Command
-	spec   driver.Spec
-	host   *host.Host
-	where  string // host name for the report
-	local  bool   // the run happens on this machine
-	store  *store.Store
-	git    git.Runner
-	norepo bool // Dir lies in no repository
-	repo   *git.Repo
-	redact *redact.Redactor
+	// filesDir is where cmd.Files will stand, where the run runs.
+	filesDir string
+	spec     driver.Spec
+	host     *host.Host
+	where    string // host name for the report
+	local    bool   // the run happens on this machine
+	store    *store.Store
+	git      git.Runner
+	norepo   bool // Dir lies in no repository
+	repo     *git.Repo
+	redact   *redact.Redactor
 
 	warnings []string // what a budget cannot do in this run
 	attempt  int      // from 1; see Retry
 	retryOf  string   // id of the first attempt
+
+	// judge decides about every tool call before it runs; nil: the gate is not
+	// armed. ask is set when it is, gateWhy when it is not.
+	judge   Judge
+	ask     *driver.Ask
+	gateWhy string
 }
 
 // prepare validates everything that can be validated without a side effect
@@ -92,6 +100,8 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	if p.local {
 		inv.FilesDir = p.store.RunDir(p.id)
 	}
+	p.arm(ctx, &inv)
+	p.filesDir = inv.FilesDir
 	cmd, err := p.agent.Command(inv, p.facts)
 	if err != nil {
 		return nil, err
@@ -109,6 +119,7 @@ func open(task Task, o *Options) (*prepared, error) {
 	if o != nil {
 		p.opts = *o
 	}
+	p.judge = p.opts.Judge
 	if p.store = p.opts.Store; p.store == nil {
 		var err error
 		if p.store, err = store.Open(""); err != nil {
@@ -297,7 +308,12 @@ func (p *prepared) buildSpec() error {
 	}
 	p.spec = driver.Spec{
 		ID: p.id, Argv: p.cmd.Argv, Env: env, Unset: unset, Dir: p.task.Dir,
-		Grace: p.clocks.Grace, Containment: p.opts.Containment,
+		Grace: p.clocks.Grace, Containment: p.opts.Containment, Ask: p.ask,
+	}
+	if p.ask != nil && !p.local { // else writeFiles places them
+		for _, f := range p.cmd.Files {
+			p.ask.Files = append(p.ask.Files, driver.File{Name: f.Name, Data: f.Data})
+		}
 	}
 	if p.cmd.Stdin != nil {
 		p.spec.Input = strings.NewReader(string(p.cmd.Stdin))
@@ -381,7 +397,7 @@ func (p *prepared) plan() *Plan {
 		plan.Limits["max_cost"] = strconv.FormatFloat(l.CostUSD, 'f', -1, 64)
 	}
 	for _, f := range p.cmd.Files {
-		plan.Files = append(plan.Files, filepath.Join(p.store.RunDir(p.id), f.Name))
+		plan.Files = append(plan.Files, agent.Join(p.facts.OS, p.filesDir, f.Name))
 	}
 	return plan
 }

@@ -81,6 +81,10 @@ type Options struct {
 	// Prices are the user's own prices of models, over the built-in table. They
 	// are used where the agent tells no cost itself.
 	Prices meter.Prices
+	// Judge is asked before every tool call, where the agent can be made to ask
+	// and a keeper is there to ask through; Report.Gate says whether. nil: nobody
+	// is asked.
+	Judge Judge
 	// Hooks are told what happens; see there.
 	Hooks *Hooks
 	// Log receives diagnostics; nil discards them.

@@ -189,6 +189,10 @@ func (w *claude) toolFinished(b *block) {
 	var result any = object{"stdout", content, "stderr", "", "interrupted", false, "isImage", false, "noOutputExpected", false}
 	decision := object{"decision", "accept", "source", "config", "reason_type", "mode"}
 	switch {
+	case b.Refused != "":
+		content = b.Refused
+		w.denials = append(w.denials, object{"tool_name", b.Name, "tool_use_id", id, "tool_input", claudeInput(b)})
+		result, decision = "Error: "+content, object{"decision", "reject", "source", "hook", "reason_type", "hook"}
 	case b.Denied:
 		w.system("permission_denied", object{"tool_name", b.Name, "tool_use_id", id, "message", content})
 		w.denials = append(w.denials, object{"tool_name", b.Name, "tool_use_id", id, "tool_input", claudeInput(b)})

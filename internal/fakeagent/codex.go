@@ -3,6 +3,7 @@ package fakeagent
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 )
@@ -31,6 +32,11 @@ func newCodex(a *agent) *codex {
 
 func (w *codex) begin() {
 	w.out.line(object{"type", "thread.started", "thread_id", w.id})
+	if slices.Contains(w.args, "--dangerously-bypass-hook-trust") {
+		for range 2 {
+			w.item("item.completed", object{"type", "error", "message", "`--dangerously-bypass-hook-trust` is enabled. Enabled hooks may run without review for this invocation."})
+		}
+	}
 	w.item("item.completed", object{"type", "error", "message", "Model metadata for `fake-model` not found. Defaulting to fallback metadata; this can degrade performance and cause issues."})
 	w.out.line(object{"type", "turn.started"})
 }
@@ -59,7 +65,10 @@ func (w *codex) message(m *message) {
 }
 
 func (w *codex) toolStarted(b *block) {
-	if b.Denied { // a command that the sandbox blocks gives no item at all
+	if b.Refused != "" {
+		fmt.Fprintln(os.Stderr, "ERROR codex_core::tools::router: error="+b.Refused)
+	}
+	if b.Denied || b.Refused != "" { // what the sandbox or a hook blocks gives no item at all
 		return
 	}
 	b.ID = w.next()
@@ -67,7 +76,7 @@ func (w *codex) toolStarted(b *block) {
 }
 
 func (w *codex) toolFinished(b *block) {
-	if b.Denied || b.Back { // one that goes on is never completed
+	if b.Denied || b.Refused != "" || b.Back { // one that goes on is never completed
 		return
 	}
 	w.out.line(object{"type", "item.completed", "item", w.toolItem(b, false)})

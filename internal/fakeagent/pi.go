@@ -155,6 +155,13 @@ func piArgs(b *block) any {
 
 func (w *pi) toolStarted(b *block) {
 	w.out.line(object{"type", "tool_execution_start", "toolCallId", "call_" + b.ID, "toolName", piName(b), "args", piArgs(b)})
+	if b.Name == "Bash" && b.Refused == "" { // a command that starts tells its first progress, which is none
+		w.out.line(object{
+			"type", "tool_execution_update", "toolCallId", "call_" + b.ID, "toolName", piName(b), "args", piArgs(b),
+			"partialResult",
+			object{"content", []object{}},
+		})
+	}
 }
 
 func (w *pi) toolFinished(b *block) {

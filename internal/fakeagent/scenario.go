@@ -70,6 +70,7 @@ type Step struct {
 	Ignore  bool   `json:"ignore,omitempty"`  // spawn: the child ignores TERM, INT and HUP
 	Error   bool   `json:"error,omitempty"`   // result: it failed
 	Denied  bool   `json:"denied,omitempty"`  // tool: the CLI's permission system refuses it
+	Ungated bool   `json:"ungated,omitempty"` // tool: no pre-tool hook is asked, as if something had switched it off
 	Back    bool   `json:"back,omitempty"`    // bash: in the background, see await
 	Subtype string `json:"subtype,omitempty"` // claude: of the result
 }

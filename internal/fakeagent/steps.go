@@ -43,7 +43,7 @@ func (a *agent) step(s Step) error {
 		return a.say(&block{Kind: "thinking", Text: s.Text}, s)
 	case "usage": // Usage: a request whose answer is empty
 		return a.say(&block{Kind: "text"}, s)
-	case "bash": // Command or Argv, Millis (shown as timeout), Back, Denied; Tool, Input
+	case "bash": // Command or Argv, Millis (shown as timeout), Back, Denied, Ungated; Tool, Input
 		return a.say(a.bash(s), s)
 	case "write", "edit": // Path, Text: the file's new content; edit appends it
 		return a.say(a.file(s), s)
@@ -148,6 +148,9 @@ func (a *agent) flush() error {
 	}
 	a.wire.message(m)
 	for _, b := range m.tools() {
+		if err := a.askHook(b); err != nil {
+			return err
+		}
 		a.wire.toolStarted(b)
 		if err := a.execute(b); err != nil {
 			return err

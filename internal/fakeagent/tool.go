@@ -24,6 +24,8 @@ type block struct {
 	Content   string
 	ShowInput any
 	Denied    bool
+	Ungated   bool   // no hook is asked
+	Refused   string // by a hook, in the CLI's words
 	Back      bool
 	Millis    int
 
@@ -40,7 +42,7 @@ type block struct {
 func (a *agent) bash(s Step) *block {
 	b := &block{
 		Kind: "tool", Name: "Bash", Shown: s.Tool, Command: s.Command, ShowInput: s.Input,
-		Denied: s.Denied, Back: s.Back, Millis: s.Millis,
+		Denied: s.Denied, Ungated: s.Ungated, Back: s.Back, Millis: s.Millis,
 	}
 	if b.Command == "" {
 		b.Command = strings.Join(s.Argv, " ")
@@ -109,7 +111,7 @@ func (a *agent) start(b *block, argv []string) error {
 
 // file is the tool that writes (or appends to) a file, really.
 func (a *agent) file(s Step) *block {
-	b := &block{Kind: "tool", Name: "Write", Shown: s.Tool, Content: s.Text, ShowInput: s.Input, Denied: s.Denied}
+	b := &block{Kind: "tool", Name: "Write", Shown: s.Tool, Content: s.Text, ShowInput: s.Input, Denied: s.Denied, Ungated: s.Ungated}
 	if s.Do == "edit" {
 		b.Name = "Edit"
 	}
@@ -142,6 +144,10 @@ func (a *agent) file(s Step) *block {
 func (a *agent) execute(b *block) error {
 	if b.Denied {
 		b.Failed, b.Output = true, "Permission to use "+b.Name+" was denied."
+		return nil
+	}
+	if b.Refused != "" {
+		b.Failed, b.Output = true, b.Refused
 		return nil
 	}
 	if err := b.do(); err != nil {
