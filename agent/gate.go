@@ -30,21 +30,29 @@ type Gate interface {
 
 // Hook is how the CLI's pre-tool hook asks the gate.
 type Hook struct {
-	// Argv starts the program there: it reads the question on stdin, exits with
-	// 0 or with driver.RefusedCode, and gives an answer in bounded time.
+	// Argv starts the program there: it reads the question on stdin and gives an
+	// answer in bounded time. Yes is exit code 0 and the word Yes on stdout; all
+	// else is no, with the reason on stderr.
 	Argv []string
 }
 
-// Shell is the command for a POSIX shell that runs the program and ends with 2
-// and a text on stderr whatever goes wrong with it. Every CLI takes a hook that
-// is missing, crashes or exits with 1 for a yes (claude 2.1.332, codex 0.171.0),
-// and codex an exit 2 without a text too.
+// Yes is what the hook program prints when the tool may run.
+const Yes = "yes"
+
+// Permit is the Reply that means yes.
+func Permit() driver.Reply { return driver.Reply{Stdout: []byte(Yes + "\n")} }
+
+// Shell is the command for a POSIX shell that runs the program, and ends with 0
+// and no output for a yes, and with 2 and a text on stderr for everything else.
+// The CLIs take a hook that is missing, crashes, exits with 1 or prints garbage
+// for a yes (claude 2.1.332, codex 0.171.0), and codex an exit 2 without a text
+// too.
 func (h *Hook) Shell() string {
 	words := make([]string, len(h.Argv))
 	for i, w := range h.Argv {
 		words[i] = quote(w)
 	}
-	return strings.Join(words, " ") + " || { [ $? -eq 2 ] || echo 'rein: refused, because the gate failed' >&2; exit 2; }"
+	return "r=$(" + strings.Join(words, " ") + ") && [ \"$r\" = " + Yes + " ] || { echo 'refused by rein' >&2; exit 2; }"
 }
 
 // HookTimeout, in seconds, is what a CLI is told to wait for its hook. One that

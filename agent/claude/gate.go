@@ -98,12 +98,12 @@ func (Agent) Question(b []byte) (agent.Tool, string, error) {
 	return *tool(q.ID, q.Name, q.Input), q.Dir, nil
 }
 
-// Answer: exit code 2 and the reason on stderr. The JSON form gives the model a
-// cleaner line, but comes with exit code 0: a version that reads it otherwise
+// Answer: no is exit code 2 and the reason on stderr. The JSON form gives the
+// model a cleaner line, but comes with exit code 0: a version that reads it otherwise
 // would run the tool.
 func (Agent) Answer(allow bool, reason string) driver.Reply {
 	if allow {
-		return driver.Reply{}
+		return agent.Permit()
 	}
 	return driver.Refuse(reason)
 }

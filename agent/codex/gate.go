@@ -134,7 +134,7 @@ func patched(patch string) (files []string) {
 // Answer: exit code 2 and the reason on stderr, which must not be empty.
 func (Agent) Answer(allow bool, reason string) driver.Reply {
 	if allow {
-		return driver.Reply{}
+		return agent.Permit()
 	}
 	return driver.Refuse(reason)
 }

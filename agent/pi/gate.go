@@ -37,16 +37,22 @@ const extension = `// Written by Rein for one run. It asks before every tool cal
 import { spawn } from "node:child_process";
 
 const argv = ARGV;
+const YES = "yes";
 const patience = 60_000; // the program gives up after 30 s by itself
 
 function ask(question) {
   return new Promise((resolve) => {
     const no = (why) => resolve({ ok: false, why });
-    const child = spawn(argv[0], argv.slice(1), { stdio: ["pipe", "ignore", "pipe"] });
+    const child = spawn(argv[0], argv.slice(1), { stdio: ["pipe", "pipe", "pipe"] });
     const timer = setTimeout(() => {
       child.kill("SIGKILL");
       no("rein: refused, because the gate did not answer");
     }, patience);
+    let word = "";
+    child.stdout.setEncoding("utf8");
+    child.stdout.on("data", (s) => {
+      if (word.length < 64) word += s;
+    });
     let said = "";
     child.stderr.setEncoding("utf8");
     child.stderr.on("data", (s) => {
@@ -58,7 +64,7 @@ function ask(question) {
     });
     child.on("close", (code) => {
       clearTimeout(timer);
-      if (code === 0) resolve({ ok: true });
+      if (code === 0 && word.trim() === YES) resolve({ ok: true });
       else no(said.trim() || "rein: refused, because the gate failed");
     });
     child.stdin.on("error", () => {}); // it may exit without reading
@@ -105,10 +111,10 @@ func (Agent) Question(b []byte) (agent.Tool, string, error) {
 	return t, q.Dir, nil
 }
 
-// Answer: anything but 0 blocks, with stderr as the reason.
+// Answer: anything but 0 and "yes" blocks, with stderr as the reason.
 func (Agent) Answer(allow bool, reason string) driver.Reply {
 	if allow {
-		return driver.Reply{}
+		return agent.Permit()
 	}
 	return driver.Refuse(reason)
 }

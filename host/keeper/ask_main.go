@@ -45,7 +45,7 @@ func askMain(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		got.err = context.Cause(ctx)
 	}
 	if got.err != nil {
-		got.r = driver.Refuse("rein: refused, because the question could not be asked: " + got.err.Error())
+		got.r = driver.Refuse("rein: the question could not be asked: " + got.err.Error())
 	}
 	// An answer that the CLI does not get is no answer: it would take an exit
 	// code of 0 for yes.

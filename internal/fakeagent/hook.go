@@ -27,11 +27,11 @@ func (a *agent) askHook(b *block) error {
 	for _, h := range hook {
 		cmd := exec.Command(h.argv[0], h.argv[1:]...)
 		cmd.Stdin = bytes.NewReader(marshal(a.question(b, dir)))
-		var errs bytes.Buffer
-		cmd.Stderr = &errs
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
 		a.waiting(func() { err = cmd.Run() })
 		text := errs.String()
-		if err == nil {
+		if err == nil && (a.name != "pi" || strings.TrimSpace(out.String()) == "yes") {
 			continue
 		}
 		var exit *exec.ExitError
