@@ -20,6 +20,9 @@ import (
 // be made (Linux, as root).
 func TestMain(m *testing.M) {
 	fakeagent.Reexec()
+	if os.Getenv(mcpMark) != "" {
+		os.Exit(mcpServer())
+	}
 	if os.Getenv(isolated) == "" {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		for _, name := range clis.Names {
