@@ -139,20 +139,31 @@ func (Agent) Answer(allow bool, reason string) driver.Reply {
 	return driver.Refuse(reason)
 }
 
-// Ran: commands and changes of files are announced once the hook has let them
-// through, and a command that yields never ends in the stream. A call that was
-// refused gives no line at all.
+// Ran: commands, changes of files and calls of MCP tools are announced once the
+// hook has let them through, and a command that yields never ends in the
+// stream. A call that was refused gives no line at all. A search of the web is
+// the model provider's own and not asked about; sub-agents are, and so is what
+// they do, but that is not in the stream.
 func (Agent) Ran(r agent.Reading) bool {
-	return r.Kind == agent.KindToolStarted && r.Tool != nil && (r.Tool.Name == "command_execution" || r.Tool.Name == "file_change")
+	return r.Kind == agent.KindToolStarted && r.Tool != nil &&
+		(r.Tool.Name == "command_execution" || r.Tool.Name == "file_change" || isMCP(r.Tool.Name))
 }
+
+// isMCP: the reader calls these "server.tool".
+func isMCP(name string) bool { return strings.Contains(name, ".") }
 
 // Same compares the commands: the ids of the stream (item_3) are not those that
 // the hook is told. The stream shows the argv, quoted again by rules of its
 // own: /bin/bash -lc "touch ok && echo 'done'". Without the quoting the one ends
 // with the other.
 func (Agent) Same(asked, ran agent.Tool) bool {
-	if ran.Name == "file_change" {
+	switch {
+	case ran.Name == "file_change":
 		return asked.Writes
+	case isMCP(ran.Name):
+		// "mcp__server__tool", where names are made to fit, and tools of codex's
+		// own: "list_mcp_resources" runs as "codex.list_mcp_resources".
+		return strings.Contains(asked.Name, "mcp")
 	}
 	return asked.Command != "" && strings.HasSuffix(bare(ran.Command), bare(asked.Command))
 }

@@ -42,7 +42,11 @@ func (d responses) items(a *answer) (out []object) {
 			out = append(out, object{"id": "ctc_" + id, "type": "custom_tool_call", "call_id": "call_" + id, "name": c.Name, "input": c.Custom, "status": "completed"})
 			continue
 		}
-		out = append(out, object{"id": "fc_" + id, "type": "function_call", "call_id": "call_" + id, "name": c.Name, "arguments": c.input(), "status": "completed"})
+		call := object{"id": "fc_" + id, "type": "function_call", "call_id": "call_" + id, "name": c.Name, "arguments": c.input(), "status": "completed"}
+		if c.Namespace != "" {
+			call["namespace"] = c.Namespace
+		}
+		out = append(out, call)
 	}
 	return out
 }

@@ -77,6 +77,9 @@ type Turn struct {
 type Call struct {
 	Name  string          `json:"name"`
 	Input json.RawMessage `json:"input,omitempty"`
+	// Namespace is where the tool stands, Responses only: codex has the tools of
+	// an MCP server in "mcp__SERVER".
+	Namespace string `json:"namespace,omitempty"`
 	// Custom is the input of a custom (free text) tool, Responses only.
 	Custom string `json:"custom,omitempty"`
 }

@@ -298,9 +298,11 @@ func TestGateMCP(t *testing.T) {
 	}
 	for _, s := range subjects[:2] {
 		t.Run(s.name, func(t *testing.T) {
-			g := newStage(t, s, fakemodel.Script{Turns: []fakemodel.Turn{
-				{Tools: []fakemodel.Call{fakemodel.Tool("mcp__probe__poke", in{})}}, {Text: "Done."},
-			}})
+			g := newStage(t, s, fakemodel.Script{})
+			poke := fakemodel.Tool("mcp__probe__poke", in{})
+			if s.name == "codex" {
+				poke = fakemodel.Call{Namespace: "mcp__probe", Name: "poke", Input: []byte("{}")}
+			}
 			mark := filepath.Join(g.dir, "poked")
 			if s.name == "claude" {
 				g.task.Args = append(g.task.Args, "--mcp-config", fmt.Sprintf(`{"mcpServers":{"probe":{"command":%q,"env":{%q:%q}}}}`, self, mcpMark, mark))
@@ -317,7 +319,7 @@ func TestGateMCP(t *testing.T) {
 					return allow, "not this one"
 				}
 				if err := g.model.Load(fakemodel.Script{Turns: []fakemodel.Turn{
-					{Tools: []fakemodel.Call{fakemodel.Tool("mcp__probe__poke", in{})}}, {Text: "Done."},
+					{Tools: []fakemodel.Call{poke}}, {Text: "Done."},
 				}}); err != nil {
 					t.Fatal(err)
 				}
@@ -325,6 +327,7 @@ func TestGateMCP(t *testing.T) {
 				if len(asked) != 1 || !strings.Contains(asked[0].Name, "poke") || g.ran("poked") != allow || !rep.OK {
 					t.Errorf("allow %v: asked %+v, poked %v, ok %v, %+v: %s", allow, asked, g.ran("poked"), rep.OK, rep.Gate, says(rep))
 				}
+				t.Logf("asked %+v, %s", asked, says(rep))
 			}
 		})
 	}
