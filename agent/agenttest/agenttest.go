@@ -59,6 +59,7 @@ var checks = []check{
 	{"models", checkModels},
 	{"efforts", checkEfforts},
 	{"user arguments", checkUserArgs},
+	{"gate", checkGate},
 	{"environment", checkEnvironment},
 	{"errors", checkErrors},
 	{"version", checkVersion},

@@ -107,7 +107,7 @@ type testCase struct {
 }
 
 func allCases() []testCase {
-	return slices.Concat(startCases(), endCases(), outputCases(), inputCases(), treeCases(), linkCases(), portableCases())
+	return slices.Concat(startCases(), endCases(), outputCases(), inputCases(), treeCases(), linkCases(), askCases(), portableCases())
 }
 
 func runCase(t testing.TB, h *Harness, c testCase) {

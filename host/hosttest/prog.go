@@ -3,9 +3,11 @@ package hosttest
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"os/signal"
 	"strconv"
 	"strings"
@@ -174,6 +176,21 @@ func (p *program) step(name, arg string) error {
 			return err
 		}
 		return second(os.Stdout.WriteString(dir))
+	case "ask": // question, JSON of the argv that asks
+		question, list, _ := strings.Cut(arg, ",")
+		var argv []string
+		if err := json.Unmarshal([]byte(list), &argv); err != nil {
+			return err
+		}
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Stdin = strings.NewReader(question)
+		var out, errs strings.Builder
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		if err := cmd.Run(); cmd.ProcessState == nil {
+			return err
+		}
+		fmt.Printf("exit %d %q %q", cmd.ProcessState.ExitCode(), out.String(), errs.String())
+		return nil
 	case "file":
 		f := strings.SplitN(arg, ",", 3)
 		mode, err := strconv.ParseUint(f[1], 8, 32)
