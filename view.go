@@ -95,6 +95,7 @@ func NotStartedReport(task Task, cause error) *Report {
 	rep := &Report{
 		Schema: ReportSchema, ID: task.ID, Labels: task.Labels, Agent: task.Agent, Model: task.Model, Dir: task.Dir,
 		StartedAt: now, EndedAt: now, Attempt: 1, Billing: "unknown",
+		Gate:     Gate{Why: "nothing was started"},
 		End:      End{Kind: NotStarted, Detail: clip(cause.Error(), maxEvidence)},
 		Findings: []Finding{}, Boundary: Boundary{Changes: []Change{}, Allowed: []Change{}, Others: []Change{}, Remotes: []boundary.RemoteState{}, Unseen: []string{}, Why: "nothing was started"},
 		Leftovers: []driver.Proc{}, Survivors: []driver.Proc{},

@@ -26,6 +26,10 @@ const (
 	// maxAsking questions are under way at a time; more wait for their turn. It
 	// bounds the memory that a hostile command can make a keeper hold.
 	maxAsking = 16
+	// largeQuestion is one of which only one is passed on at a time, for the same
+	// reason at the client's end: together there are never 2 * maxQuestion bytes
+	// on their way.
+	largeQuestion = 1 << 20
 	// maxAskFiles and their bytes travel in the start frame.
 	maxAskFiles = 16
 )
@@ -47,6 +51,7 @@ type asks struct {
 	over  context.CancelFunc
 	conns sync.WaitGroup
 	slots chan struct{}
+	large chan struct{}
 
 	mu      sync.Mutex
 	seq     uint32
@@ -64,7 +69,7 @@ func openAsks(a *driver.Ask, out *outbox, owner <-chan struct{}) (_ *asks, err e
 	}
 	s := &asks{
 		dir: a.Dir, out: out, owner: owner,
-		slots: make(chan struct{}, maxAsking), waiting: make(map[uint32]chan []byte),
+		slots: make(chan struct{}, maxAsking), large: make(chan struct{}, 1), waiting: make(map[uint32]chan []byte),
 	}
 	defer func() {
 		if err != nil {
@@ -179,6 +184,14 @@ func (s *asks) one(conn net.Conn) {
 	if err != nil || k != kQuestion {
 		s.reply(conn, driver.Refuse("rein: the question could not be read"))
 		return
+	}
+	if len(q) > largeQuestion {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		case <-s.life.Done():
+			return
+		}
 	}
 	s.reply(conn, s.ask(q))
 }

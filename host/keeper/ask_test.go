@@ -324,3 +324,25 @@ func TestAskWithoutOwner(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A keeper that passes on more than it may is not believed.
+func TestAskTooMany(t *testing.T) {
+	client, server := Pipe()
+	go io.Copy(io.Discard, server)
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	go func() {
+		server.Write(appendFrame(nil, kStarted, versionByte, []byte(`{"pid":1}`)))
+		for i := range uint32(2*maxAsking + 1) {
+			server.Write(appendFrame(nil, kQuestion, seqBytes(i), []byte("q")))
+		}
+	}()
+	out := judge{newSink(), func([]byte) driver.Reply { <-never; return driver.Reply{} }}
+	p, err := Start(ctxOf(t), client, &driver.Spec{Argv: []string{"x"}}, out, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := wait(t, p); e.Reason != driver.Lost || !strings.Contains(e.Detail, "more questions") {
+		t.Errorf("%+v", e)
+	}
+}

@@ -170,6 +170,7 @@ type process struct {
 	seq     uint32
 	answers map[uint32]chan answerMsg
 	asking  int // questions that are being answered
+	askSize int // and their bytes
 }
 
 type piece struct {
@@ -284,10 +285,11 @@ func (p *process) frame(k kind, b []byte) (done bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		if p.asking >= 2*maxAsking {
+		if p.asking >= 2*maxAsking || p.askSize+len(q) > 2*maxQuestion {
 			return false, fmt.Errorf("%w: more questions than a keeper may pass on", errFrame)
 		}
 		p.asking++
+		p.askSize += len(q)
 		go p.reply(seq, q)
 	case kExit:
 		e := new(driver.Exit)
@@ -318,6 +320,7 @@ func (p *process) reply(seq uint32, q []byte) {
 	}
 	p.mu.Lock()
 	p.asking--
+	p.askSize -= len(q)
 	p.mu.Unlock()
 	p.box.frame(kReply, seqBytes(seq), b)
 }
