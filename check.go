@@ -32,7 +32,7 @@ func (p *prepared) boundaryOptions() *boundary.Options {
 
 // grants are what the task may do in the repository.
 func (p *prepared) grants() boundary.Grants {
-	return boundary.Grants{OthersWorkHere: p.opts.OthersWorkHere}
+	return boundary.Grants{Commits: p.policy.Commits(), OthersWorkHere: p.opts.OthersWorkHere}
 }
 
 // look takes the snapshot of before and tells other runs of this one.

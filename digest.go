@@ -32,6 +32,7 @@ type digest struct {
 	warnings []string           // what a budget cannot do in this run
 	damage   string             // what happened to the transcript, "" when nothing did
 
+	warden  *warden  // nil in a report that is made after a crash
 	gate    *gate    // nil: not armed, or a report that is made after a crash
 	refused []string // by the gate
 	silent  string   // what ran past it

@@ -136,6 +136,12 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if len(exit.HeldBy) > 0 {
 		add(FoundStdoutHeld, Warning, "stdout was held open by %s", procNames(exit.HeldBy))
 	}
+	for _, what := range d.warden.warnings() {
+		add(FoundWarned, Warning, "%s", what)
+	}
+	if end.Kind == Halted && s != nil && d.silent == "" {
+		add(FoundForbidden, Error, "%s: %s", end.Detail, s.evidence)
+	}
 	for _, what := range d.refused {
 		add(FoundRefused, Warning, "%s", what)
 	}

@@ -33,7 +33,7 @@ func TestFarHost(t *testing.T) {
 	}
 
 	rep := run(
-		fakeagent.Step{Do: "bash", Command: "git init -q && git -c user.name=f -c user.email=f@example.invalid commit -q --allow-empty -m one"},
+		fakeagent.Step{Do: "bash", Sly: true, Command: "git init -q && git -c user.name=f -c user.email=f@example.invalid commit -q --allow-empty -m one"},
 		fakeagent.Step{Do: "text", Text: "made a repository"},
 		fakeagent.Step{Do: "result"},
 	)
@@ -43,8 +43,8 @@ func TestFarHost(t *testing.T) {
 
 	// The boundary is looked at where the run ran.
 	rep = run(
-		fakeagent.Step{Do: "commit", Path: "work.txt"},
-		fakeagent.Step{Do: "bash", Command: "git init -q own && echo x > own/pre-push && git config core.hooksPath own"},
+		fakeagent.Step{Do: "commit", Path: "work.txt", Sly: true},
+		fakeagent.Step{Do: "bash", Sly: true, Command: "git init -q own && echo x > own/pre-push && git config core.hooksPath own"},
 		fakeagent.Step{Do: "spawn", How: "env_i", Ignore: true},
 		fakeagent.Step{Do: "flood", Bytes: 16 << 20},
 		fakeagent.Step{Do: "result"},

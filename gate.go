@@ -33,8 +33,6 @@ func (p *prepared) arm(ctx context.Context, inv *agent.Invocation) {
 	p.gateWhy = ""
 	_, can := p.agent.(agent.Gate)
 	switch {
-	case p.judge == nil:
-		p.gateWhy = "nobody judges the tool calls of this run"
 	case !can || !p.caps.Gate:
 		p.gateWhy = cmp.Or(p.agent.Name()+" "+p.facts.Version, "the agent") + " cannot be made to ask"
 	case p.facts.OS == "windows":
@@ -64,7 +62,7 @@ func (p *prepared) arm(ctx context.Context, inv *agent.Invocation) {
 // what ran. A nil gate is not armed.
 type gate struct {
 	agent agent.Gate
-	judge Judge
+	judge Judge           // of the warden
 	over  <-chan struct{} // closed when the run is being stopped
 	// silent is called once, when a tool ran that nobody had allowed.
 	silent func(evidence string)

@@ -192,8 +192,6 @@ func TestGateNotArmed(t *testing.T) {
 			t.Errorf("%+v, want %q: %s", g, why, rep.Failure)
 		}
 	}
-	check(s.task(steps...), "nobody judges")
-	s.opts.Judge = (&judge{}).decide
 	check(s.scenario("codex", fakeagent.Scenario{Version: "0.150.0", Steps: steps}), "codex 0.150.0 cannot be made to ask")
 	s.opts.Keeper = nil
 	check(s.task(steps...), "no keeper")

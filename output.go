@@ -19,10 +19,11 @@ import (
 // happens inside the driver's call, so that a reader that falls behind holds
 // the agent back (a few MiB later) instead of growing a queue.
 type output struct {
-	watch *watch.Watch
-	hooks *hooks
-	gate  *gate
-	fail  func(error) // Rein's own failure: the transcript cannot be written
+	watch  *watch.Watch
+	hooks  *hooks
+	gate   *gate       // nil: the agent does not ask …
+	warden *warden     // … and what it does is judged as it is seen
+	fail   func(error) // Rein's own failure: the transcript cannot be written
 
 	// Either the host spools on this machine and these are its files …
 	spooled [2]*os.File
@@ -186,6 +187,7 @@ func (o *output) line(l agent.Line) {
 func (o *output) read(r agent.Reading) {
 	o.watch.Read(r)
 	o.gate.read(r)
+	o.warden.read(r)
 	o.hooks.reading(r)
 	o.mu.Lock()
 	o.digest.read(r)

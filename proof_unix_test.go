@@ -169,7 +169,7 @@ func TestBlindIsNotClean(t *testing.T) {
 			}
 			git(t, s.dir, "init", "-q")
 			git(t, s.dir, "commit", "-q", "--allow-empty", "-m", "one")
-			rep := s.do(s.task(fakeagent.Step{Do: "bash", Command: command}, fakeagent.Step{Do: "text", Text: "x"}, fakeagent.Step{Do: "result"}))
+			rep := s.do(s.task(fakeagent.Step{Do: "bash", Command: command, Sly: true}, fakeagent.Step{Do: "text", Text: "x"}, fakeagent.Step{Do: "result"}))
 			if rep.OK || rep.ExitCode() != rein.ExitBoundary || !has(rep, rein.FoundBoundary) {
 				t.Errorf("ok %v, exit %d, boundary %+v, %s", rep.OK, rep.ExitCode(), rep.Boundary, kinds(rep))
 			}

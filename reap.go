@@ -75,6 +75,7 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		ID: dir.ID(), Labels: st.Labels, Parent: st.Parent, Agent: st.Agent, AgentVersion: st.Facts.Version,
 		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt, Attempt: max(st.Attempt, 1), RetryOf: st.RetryOf,
 		Gate:       st.Gate, // its book died with the supervisor
+		Guard:      st.Guard,
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}

@@ -56,6 +56,7 @@ type Report struct {
 	Leftovers []driver.Proc `json:"leftovers"`
 	Survivors []driver.Proc `json:"survivors"`
 
+	Guard      Guard    `json:"guard"`
 	Gate       Gate     `json:"gate"`
 	Boundary   Boundary `json:"boundary"`
 	Transcript Bytes    `json:"transcript"`
@@ -130,7 +131,10 @@ const (
 	FoundTranscript      = "transcript_damaged"
 	FoundGateSilent      = "gate_silent" // a tool ran that the gate had not allowed
 
+	FoundForbidden = "forbidden" // the command for which the run was halted
+
 	FoundRefused          = "refused" // by the gate, before it ran
+	FoundWarned           = "warned"  // it ran, and a rule says that you should know
 	FoundDenied           = "permission_denied"
 	FoundModelDiffers     = "model_differs"
 	FoundLeftovers        = "leftovers"

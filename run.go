@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/guard"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
@@ -71,6 +72,7 @@ type state struct {
 	RetryOf    string            `json:"retry_of"`
 	Supervisor supervisor        `json:"supervisor"`
 	Gate       Gate              `json:"gate"`
+	Guard      Guard             `json:"guard"`
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -191,6 +193,7 @@ func (r *Run) state() *state {
 		Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
+		Guard:      r.p.guardReport(),
 	}
 }
 
@@ -211,8 +214,14 @@ func (r *Run) spawn(ctx context.Context) error {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	})
 	r.meterOutput()
-	if p.ask != nil {
-		r.out.gate = &gate{agent: p.agent.(agent.Gate), judge: p.judge, over: r.stopped, silent: func(evidence string) {
+	w := &warden{policy: p.policy, in: p.place(), also: p.opts.Judge, halt: func(v guard.Verdict) {
+		r.end(&stop{end: End{Kind: Halted, Detail: v.Rule}, evidence: clip(p.redact.String(v.Evidence), maxEvidence)})
+	}}
+	r.out.digest.warden = w
+	if p.ask == nil {
+		r.out.warden = w
+	} else {
+		r.out.gate = &gate{agent: p.agent.(agent.Gate), judge: w.judge, over: r.stopped, silent: func(evidence string) {
 			r.end(&stop{end: End{Kind: Halted, Detail: HaltedByGate}, evidence: evidence})
 		}}
 		r.out.digest.gate = r.out.gate
@@ -377,6 +386,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	}
 	d.damage = r.out.damaged(rep.Transcript.Path)
 	rep.Gate = r.out.gate.report(r.p.gateWhy, d)
+	rep.Guard = r.p.guardReport()
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
 	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)

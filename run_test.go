@@ -429,7 +429,7 @@ func TestHooksAreCalled(t *testing.T) {
 
 // HEAD and refs are compared on every way out.
 func TestBoundary(t *testing.T) {
-	commit := []fakeagent.Step{{Do: "commit", Path: "work.txt"}, {Do: "text", Text: "committed"}}
+	commit := []fakeagent.Step{{Do: "commit", Path: "work.txt", Sly: true}, {Do: "text", Text: "committed"}}
 	for _, c := range []struct {
 		name string
 		last fakeagent.Step

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/guard"
+	"github.com/rein-run/rein/guard/block"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/local"
@@ -52,11 +54,13 @@ type prepared struct {
 	attempt  int      // from 1; see Retry
 	retryOf  string   // id of the first attempt
 
-	// judge decides about every tool call before it runs; nil: the gate is not
-	// armed. ask is set when it is, gateWhy when it is not.
-	judge   Judge
-	ask     *driver.Ask
-	gateWhy string
+	policy  *guard.Policy // what may not happen
+	protect guarded
+	blocks  block.Set
+	// ask is set when the gate is armed, gateWhy when it is not; blockWhy says
+	// why git and the shell do not refuse.
+	ask               *driver.Ask
+	gateWhy, blockWhy string
 }
 
 // prepare validates everything that can be validated without a side effect
@@ -84,6 +88,7 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 			p.repo, p.facts.GitCommonDir = repo, repo.CommonDir
 		}
 	}
+	p.readRepository(ctx)
 	p.caps = p.agent.Capabilities(p.facts.Version)
 	p.clocks = p.task.Clocks.With(p.caps)
 	if p.warnings, err = budgetSight(p.agent.Name(), p.caps, p.task, p.opts.Prices); err != nil {
@@ -102,6 +107,7 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	}
 	p.arm(ctx, &inv)
 	p.filesDir = inv.FilesDir
+	p.askAgent(&inv)
 	cmd, err := p.agent.Command(inv, p.facts)
 	if err != nil {
 		return nil, err
@@ -119,7 +125,6 @@ func open(task Task, o *Options) (*prepared, error) {
 	if o != nil {
 		p.opts = *o
 	}
-	p.judge = p.opts.Judge
 	if p.store = p.opts.Store; p.store == nil {
 		var err error
 		if p.store, err = store.Open(""); err != nil {
@@ -168,6 +173,11 @@ func (p *prepared) check() error {
 	if err := t.Limits.Validate(); err != nil {
 		return &TaskError{Field: "limits", Err: err}
 	}
+	policy, err := guard.New(t.Guard)
+	if err != nil {
+		return &TaskError{Field: "guard", Err: err}
+	}
+	p.policy = policy
 	if t.ID != "" {
 		if err := store.ValidID(t.ID); err != nil {
 			return &TaskError{Field: "--id", Err: err}
@@ -288,7 +298,10 @@ func (p *prepared) buildSpec() error {
 	}
 	maps.Copy(env, p.task.Env)
 	maps.Copy(env, p.cmd.Env)
-	unset := slices.Concat(p.caps.Scrub, p.cmd.Unset, p.task.Unset)
+	maps.Copy(seen, env)
+	p.block(seen)
+	maps.Copy(env, p.blocks.Env)
+	unset := slices.Concat(p.caps.Scrub, p.cmd.Unset, p.task.Unset, p.blocks.Unset)
 	slices.Sort(unset)
 	unset = slices.Compact(unset)
 	for _, k := range unset {
@@ -470,6 +483,11 @@ func (p *prepared) writeFiles(dir *store.Run) error {
 	}
 	for _, f := range p.cmd.Files {
 		if err := dir.WriteFile(f.Name, f.Data); err != nil {
+			return err
+		}
+	}
+	for _, f := range p.blocks.Files {
+		if err := dir.WriteProgram(blockDir, f.Name, f.Data); err != nil {
 			return err
 		}
 	}

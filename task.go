@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/guard"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/meter"
@@ -39,6 +40,10 @@ type Task struct {
 	// Env is set where the agent runs, Unset is removed from what it inherits.
 	Env   driver.Env
 	Unset []string
+
+	// Guard says what may not happen. The zero value is the default boundary:
+	// nothing is committed, pushed, published or fetched from the web.
+	Guard guard.Config
 
 	Clocks watch.Clocks // zero: the defaults
 	Limits watch.Limits // zero: none
@@ -81,9 +86,9 @@ type Options struct {
 	// Prices are the user's own prices of models, over the built-in table. They
 	// are used where the agent tells no cost itself.
 	Prices meter.Prices
-	// Judge is asked before every tool call, where the agent can be made to ask
-	// and a keeper is there to ask through; Report.Gate says whether. nil: nobody
-	// is asked.
+	// Judge is asked about every tool call that Task.Guard lets pass, before it
+	// runs, where the agent can be made to ask and a keeper is there to ask
+	// through; Report.Gate says whether.
 	Judge Judge
 	// Hooks are told what happens; see there.
 	Hooks *Hooks

@@ -76,9 +76,22 @@ type Invocation struct {
 	// FilesDir is a directory where the agent runs in which Command.Files will
 	// stand: "" when none can be placed.
 	FilesDir string
+	// Withhold is what the CLI's own flags are to refuse, as far as it has such
+	// flags: a hint, since "git -C . push" gets past those of every CLI.
+	Withhold Withhold
+	// Limits is a text that the agent is told beside the prompt: Markdown, "" for
+	// none. It goes where the CLI has a place for it that is neither the prompt
+	// nor the user's own files, else behind the prompt.
+	Limits string
 	// Gate makes the CLI ask before it runs a tool; nil: it does not. Only for
 	// an agent whose Capabilities say Gate.
 	Gate *Hook
+}
+
+// Withhold is what a CLI is to refuse by its own means.
+type Withhold struct {
+	Commands []string // in words: "git push"
+	Web      bool     // its tools that fetch from the web
 }
 
 // Mode is what the agent may do without asking.
@@ -191,6 +204,9 @@ type Capabilities struct {
 
 	// Credentials are the variables that the CLI reads as credentials.
 	Credentials []string
+	// CredentialsIf are more of them, that count when a variable is set: claude
+	// logs in with a cloud's keys only where it is told to use that cloud.
+	CredentialsIf map[string][]string
 	// Scrub are variables that are always removed (nested-agent markers).
 	Scrub []string
 }

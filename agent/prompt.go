@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -29,6 +30,24 @@ func (c *Command) StdinPrompt(name string, inv Invocation, f Facts, max int64) e
 	c.Files = append(c.Files, File{Name: PromptFile, Data: []byte(inv.Prompt)})
 	c.Stdin = fmt.Appendf(nil, "Your task is in the file %s (%d bytes). Read all of it first, in parts if it is long, and then do what it says.\n", file, len(inv.Prompt))
 	return nil
+}
+
+// LimitsBehindPrompt is the invocation with its limits at the end of the prompt:
+// for a CLI that has no better place, or whose place the user's own Args take.
+func (inv Invocation) LimitsBehindPrompt() Invocation {
+	if inv.Limits != "" {
+		inv.Prompt = strings.TrimRight(inv.Prompt, "\n") + "\n\n" + inv.Limits
+		inv.Limits = ""
+	}
+	return inv
+}
+
+// Takes says whether the user's Args hold one of the flags.
+func (inv Invocation) Takes(flags ...string) bool {
+	return slices.ContainsFunc(inv.Args, func(arg string) bool {
+		name, _, _ := strings.Cut(arg, "=")
+		return slices.Contains(flags, name)
+	})
 }
 
 // Join is filepath.Join for the system where the agent runs.

@@ -5,6 +5,7 @@ package claude
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/rein-run/rein/agent"
@@ -41,6 +42,11 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		TellsModel: true,
 		Credentials: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", "AWS_BEARER_TOKEN_BEDROCK",
+		},
+		CredentialsIf: map[string][]string{
+			"CLAUDE_CODE_USE_BEDROCK": {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE"},
+			"CLAUDE_CODE_USE_VERTEX":  {"GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_AUTH_ACCESS_TOKEN"},
+			"CLAUDE_CODE_USE_FOUNDRY": {"AZURE_CLIENT_SECRET"},
 		},
 		Scrub: agent.Nested(),
 		Reserved: map[string]string{
@@ -91,6 +97,20 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		Env:   driver.Env{"DISABLE_AUTOUPDATER": "1"},
 		Unset: c.Scrub,
 	}
+	if held := withheld(inv.Withhold); len(held) > 0 {
+		// It takes any number of values: a flag has to follow.
+		cmd.Argv = slices.Insert(cmd.Argv, 2, "--disallowedTools", strings.Join(held, ","))
+	}
+	if inv.Limits != "" {
+		// A prompt that begins with a slash is a command with arguments, and what
+		// stands behind it would be one of them. Both forms of the flag together
+		// are refused by 2.1.197.
+		if !inv.Takes("--append-system-prompt", "--append-system-prompt-file") {
+			cmd.Argv = append(cmd.Argv, "--append-system-prompt", inv.Limits)
+		} else if !strings.HasPrefix(inv.Prompt, "/") {
+			inv = inv.LimitsBehindPrompt()
+		}
+	}
 	if f.UID == 0 && mode == "bypassPermissions" && f.OS != "windows" {
 		// As root, both 2.1.197 and 2.1.332 refuse it with exit code 1 and
 		// nothing on stdout, unless they are told that they are in a sandbox.
@@ -126,6 +146,21 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		return agent.Command{}, err
 	}
 	return cmd, agent.CheckArgs(cmd.Argv, cmd.Env, f.OS)
+}
+
+// withheld are the rules for --disallowedTools. They match the beginning of a
+// command as it is written: 2.1.332 runs "git -C . push" and sh -c "git push".
+func withheld(w agent.Withhold) []string {
+	var rules []string
+	for _, c := range w.Commands {
+		if !strings.ContainsAny(c, ",()") {
+			rules = append(rules, "Bash("+c+":*)")
+		}
+	}
+	if w.Web {
+		rules = append(rules, "WebFetch", "WebSearch")
+	}
+	return rules
 }
 
 func exe(f agent.Facts) string {

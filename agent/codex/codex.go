@@ -4,7 +4,9 @@ package codex
 
 import (
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/rein-run/rein/agent"
@@ -93,6 +95,16 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	// are ignored (with an item of type error) by a version that lacks them,
 	// while --disable of an unknown feature ends with exit code 1.
 	add("-c", "analytics.enabled=false", "-c", "features.plugins=false")
+	if inv.Withhold.Web {
+		add("-c", `web_search="disabled"`) // tools.web_search=false changes nothing in 0.171.0
+	}
+	if inv.Limits != "" {
+		if slices.ContainsFunc(inv.Args, func(arg string) bool { return strings.Contains(arg, "developer_instructions") }) {
+			inv = inv.LimitsBehindPrompt()
+		} else {
+			add("-c", "developer_instructions="+strconv.Quote(inv.Limits)) // a developer message of its own
+		}
+	}
 	if inv.Gate != nil {
 		if err := gateArgs(inv.Args); err != nil {
 			return agent.Command{}, err

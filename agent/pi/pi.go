@@ -118,6 +118,13 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		// stderr, and ends with code 0 and nothing on stdout.
 		add("--session", s)
 	}
+	if inv.Limits != "" {
+		if inv.Takes("--append-system-prompt") {
+			inv = inv.LimitsBehindPrompt()
+		} else {
+			add("--append-system-prompt", inv.Limits)
+		}
+	}
 	add(inv.Args...)
 	if inv.Gate != nil {
 		ext, err := gate(inv, f)

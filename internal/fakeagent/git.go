@@ -25,11 +25,11 @@ func (a *agent) git(s Step) error {
 		// The identity is given, so that it works in an environment without one.
 		return errors.Join(
 			a.say(a.bash(Step{Argv: []string{"git", "add", "-A"}}), Step{}),
-			a.say(a.bash(Step{Argv: []string{"git", "-c", "user.name=Agent", "-c", "user.email=agent@example.invalid", "commit", "-m", or(s.Text, "work")}}), Step{}))
+			a.say(a.bash(Step{Sly: s.Sly, Argv: []string{"git", "-c", "user.name=Agent", "-c", "user.email=agent@example.invalid", "commit", "-m", or(s.Text, "work")}}), Step{}))
 	case "push":
-		return a.say(a.bash(Step{Argv: []string{"git", "push", or(s.Path, "origin"), or(s.Text, "HEAD")}}), Step{})
+		return a.say(a.bash(Step{Sly: s.Sly, Argv: []string{"git", "push", or(s.Path, "origin"), or(s.Text, "HEAD")}}), Step{})
 	case "branch":
-		return a.say(a.bash(Step{Argv: []string{"git", "branch", or(s.Text, "made-by-agent")}}), Step{})
+		return a.say(a.bash(Step{Sly: s.Sly, Argv: []string{"git", "branch", or(s.Text, "made-by-agent")}}), Step{})
 	}
 	out, err := exec.Command("git", "rev-parse", "--path-format=absolute", "--git-common-dir").Output()
 	if err != nil {

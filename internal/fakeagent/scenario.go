@@ -55,8 +55,11 @@ type Step struct {
 	Input   any      `json:"input,omitempty"`   // tool input to show instead of the real one
 	Tool    string   `json:"tool,omitempty"`    // tool name to show instead of the real one
 	Usage   *Usage   `json:"usage,omitempty"`   // of the model request; nil: 100 in, 50 out
-	More    bool     `json:"more,omitempty"`    // the next step belongs to the same message
-	Steps   []Step   `json:"steps,omitempty"`   // subagent, repeat
+	// Sly commands look like "make" and drop what the environment says: no gate
+	// and no hook of git sees them. bash, commit, push, branch
+	Sly   bool   `json:"sly,omitempty"`
+	More  bool   `json:"more,omitempty"`  // the next step belongs to the same message
+	Steps []Step `json:"steps,omitempty"` // subagent, repeat
 
 	Status  int    `json:"status,omitempty"`  // HTTP status of retry and fail
 	Code    *int   `json:"code,omitempty"`    // exit code

@@ -47,10 +47,16 @@ func (a *agent) bash(s Step) *block {
 	if b.Command == "" {
 		b.Command = strings.Join(s.Argv, " ")
 	}
+	if s.Sly {
+		b.Command = "make"
+	}
 	b.do = func() error {
 		argv := s.Argv
 		if len(argv) == 0 {
 			argv = shell(s.Command)
+		}
+		if _, err := exec.LookPath("env"); s.Sly && err == nil {
+			argv = append([]string{"env", "-i", "PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, argv...)
 		}
 		argv, err := lookSelf(argv)
 		if err != nil {
