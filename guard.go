@@ -97,10 +97,11 @@ func (p *prepared) place() guard.Place {
 // enforces it (law 6).
 func (p *prepared) askAgent(inv *agent.Invocation) {
 	inv.Withhold = agent.Withhold{Commands: p.policy.Denied(), Web: !p.policy.Network()}
-	inv.Limits = prompt.Section(p.policy, prompt.Limits{
+	p.told = prompt.Section(p.policy, prompt.Limits{
 		Enforced: inv.Gate != nil, Halts: inv.Gate == nil && p.caps.Tools, Checked: p.repo != nil,
 		Total: p.clocks.Total,
 	})
+	inv.Limits = p.told
 }
 
 // block makes git and the shell refuse. The files are placed beside the run,

@@ -55,6 +55,7 @@ type prepared struct {
 	retryOf  string   // id of the first attempt
 
 	policy  *guard.Policy // what may not happen
+	told    string        // what the agent is told of it
 	protect guarded
 	blocks  block.Set
 	// ask is set when the gate is armed, gateWhy when it is not; blockWhy says
@@ -374,6 +375,9 @@ type Plan struct {
 	Files   []string          `json:"files"` // that would be placed
 	Prompt  string            `json:"prompt"`
 	By      agent.Channel     `json:"prompt_by"`
+	Told    string            `json:"told"` // what the agent is told beside the prompt
+	Guard   Guard             `json:"guard"`
+	Gate    Gate              `json:"gate"`
 	Clocks  map[string]string `json:"clocks"`
 	Limits  map[string]string `json:"limits"` // by the names of the configuration: bytes, processes, or none
 	// Warnings are what the user should know before: a budget that this agent
@@ -396,7 +400,7 @@ func (p *prepared) plan() *Plan {
 		Agent: p.agent.Name(), Version: p.facts.Version, Exe: p.facts.Exe, Host: p.where, Dir: p.task.Dir,
 		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
-		Prompt: p.task.Prompt, By: p.caps.Prompt, Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
+		Prompt: p.task.Prompt, By: p.caps.Prompt, Told: p.told, Guard: p.guardReport(), Gate: Gate{Armed: p.ask != nil, Why: p.gateWhy}, Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
 	}
 	l := p.task.Limits
 	for name, n := range map[string]int64{

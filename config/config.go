@@ -27,6 +27,13 @@
 //	                                                             (not in a project)
 //	wait_for_limit  the longest time to wait for the reset of a rate limit, or
 //	                none                                         (not in a project)
+//	allow       commands to lift, a list: ["gh pr review"]    (not in a project)
+//	commits     true: commits on the run's own branch        (not in a project)
+//	network     true: the agent's web tools are open         (not in a project)
+//	others_work_here  true: people use the other working trees  (not in a project)
+//	packs       sets of rules, a list: see guard.Packs
+//	rules       own rules, a list of command, level, reason, name
+//	levels      levels of rules by name                      (not in a project)
 //	labels      names and values that are copied into the report
 //	env_file    file with NAME=VALUE lines for the agent     (not in a project)
 //	report      file that the report is written to           (not in a project)
@@ -52,28 +59,32 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/guard"
 	"github.com/rein-run/rein/meter"
 	"github.com/rein-run/rein/watch"
 )
 
 // Config is what was settled. The zero value has every default.
 type Config struct {
-	Agent     string // "" is the choice of rein
-	Model     string
-	Effort    string
-	Mode      agent.Mode   // "" is autonomous
-	Limits    watch.Limits // zero: no limit
-	Labels    map[string]string
-	EnvFile   string // absolute, or as a variable or a flag gave it
-	Report    string // as EnvFile
-	StateDir  string // as EnvFile
-	Agents    map[string]AgentConfig
-	Prices    meter.Prices
-	Retries   int           // after a failure that can pass by itself
-	LimitWait time.Duration // for the resets of rate limits; 0: not waited for
-	clocks    watch.Clocks
-	origins   map[string]Origin
-	workingIn string
+	Agent  string // "" is the choice of rein
+	Model  string
+	Effort string
+	Mode   agent.Mode   // "" is autonomous
+	Limits watch.Limits // zero: no limit
+	Guard  guard.Config // what may not happen
+	// OthersWorkHere: people use other working trees of the repository meanwhile.
+	OthersWorkHere bool
+	Labels         map[string]string
+	EnvFile        string // absolute, or as a variable or a flag gave it
+	Report         string // as EnvFile
+	StateDir       string // as EnvFile
+	Agents         map[string]AgentConfig
+	Prices         meter.Prices
+	Retries        int           // after a failure that can pass by itself
+	LimitWait      time.Duration // for the resets of rate limits; 0: not waited for
+	clocks         watch.Clocks
+	origins        map[string]Origin
+	workingIn      string
 }
 
 // AgentConfig is what was settled for one agent.
@@ -197,6 +208,9 @@ func (c *Config) Values() []Value {
 		if k.get != nil {
 			add(k.name, k.get(c))
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Guard.Levels)) {
+		add("levels."+name, string(c.Guard.Levels[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
 		add("labels."+name, c.Labels[name])

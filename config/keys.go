@@ -13,11 +13,13 @@ import (
 	"github.com/rein-run/rein/watch"
 )
 
-// key is one key at the top of a file. labels, agents and prices have no set:
-// they are maps, and read by their own functions.
+// key is one key at the top of a file. labels, levels, agents, prices and rules
+// have no set: they are no single values, and read by their own functions.
 type key struct {
 	name string
 	user bool // not in a project's file
+	bool bool // true and false are written without quotes
+	many bool // a list: set is called for each of its values
 	set  func(*Config, given) error
 	get  func(*Config) string
 }
@@ -48,6 +50,13 @@ var keys = []key{
 		}
 		return watch.Format(c.LimitWait)
 	}},
+	several("allow", true, func(c *Config) *[]string { return &c.Guard.Allow }),
+	flag("commits", func(c *Config) *bool { return &c.Guard.Commits }),
+	flag("network", func(c *Config) *bool { return &c.Guard.Network }),
+	flag("others_work_here", func(c *Config) *bool { return &c.OthersWorkHere }),
+	several("packs", false, func(c *Config) *[]string { return &c.Guard.Packs }),
+	{name: "rules"},
+	{name: "levels"},
 	{name: "labels"},
 	path("env_file", func(c *Config) *string { return &c.EnvFile }),
 	path("report", func(c *Config) *string { return &c.Report }),

@@ -197,10 +197,17 @@ func (r *reader) variables(env func(string) string) error {
 		k := &keys[i]
 		name := variable(k.name)
 		value := env(name)
-		if value == "" || k.name == "agents" || k.name == "prices" {
+		if value == "" || k.set == nil && k.name != "labels" {
 			continue
 		}
 		v := r.given(value, k.name, Origin{Source: Variable, Name: name})
+		if k.many {
+			for s := range strings.SplitSeq(value, ",") {
+				v.text = s
+				errs = append(errs, r.c.put(k, v))
+			}
+			continue
+		}
 		if k.name != "labels" {
 			errs = append(errs, r.c.put(k, v))
 			continue

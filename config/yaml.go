@@ -186,6 +186,17 @@ func (r *reader) key(name string, value ast.Node, v given) error {
 			return v.refuse() // it could make a budget of the user's worth nothing
 		}
 		return r.each(value, v.from, "prices.", r.price)
+	case name == "levels":
+		return r.each(value, v.from, "levels.", r.level)
+	case name == "rules":
+		return r.rules(value, v)
+	case k.many:
+		return r.words(k, value, v)
+	case k.bool:
+		if b, ok := value.(*ast.BoolNode); ok {
+			v.text = b.GetToken().Value
+			return r.c.put(k, v)
+		}
 	}
 	if err := v.fill(value); err != nil {
 		return err
@@ -251,7 +262,7 @@ func (v given) executable() (string, error) {
 func (v given) list(n ast.Node) ([]string, error) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		return nil, v.errorf("%s is a list: [\"--flag\", \"value\"]", show(v.key))
+		return nil, v.errorf("%s is a list: [\"one\", \"another\"]", show(v.key))
 	}
 	var all []string
 	for _, x := range seq.Values {

@@ -60,8 +60,27 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 			row("setting", v.Key, v.Text, v.Origin.String())
 		}
 	}
+	fmt.Fprintf(w, "withheld   %s\n", cmp.Or(strings.Join(p.Guard.Denied, ", "), "nothing"))
+	fmt.Fprintf(w, "granted    %s\n", cmp.Or(strings.Join(p.Guard.Granted, ", "), "nothing"))
+	fmt.Fprintf(w, "refused by %s\n", refusers(p))
+	fmt.Fprintf(w, "told       by the side of the prompt:\n%s", p.Told)
 	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
 	return w.Flush()
+}
+
+// refusers says who stands in the way of what is withheld, and who does not.
+func refusers(p *rein.Plan) string {
+	var by, not []string
+	add := func(yes bool, who, why string) {
+		if yes {
+			by = append(by, who)
+			return
+		}
+		not = append(not, "not by "+who+": "+why)
+	}
+	add(p.Gate.Armed, "the agent's own hook, before it runs", p.Gate.Why)
+	add(p.Guard.Blocked, "git and the shell", p.Guard.Why)
+	return strings.Join(append(by, not...), "; ")
 }
 
 // unset names the variables that are removed and are there; --json has them all.

@@ -39,12 +39,16 @@ type runCmd struct {
 	AgentArg []string `help:"An argument for the agent's own CLI; may be repeated." placeholder:"ARG" sep:"none"`
 	AgentExe string   `help:"The agent's executable (default: found in PATH)." placeholder:"PATH"`
 
-	OthersWorkHere bool `help:"Others use this repository's other checkouts meanwhile: what they do there does not count."`
-
 	ID      string   `name:"id" help:"Name of the run (default: a new one)." placeholder:"ID"`
 	Label   []string `short:"l" help:"Label kept with the run; may be repeated." placeholder:"K=V" sep:"none"`
 	Env     []string `short:"e" help:"Variable for the agent: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
 	EnvFile []string `help:"File of NAME=VALUE lines for the agent." placeholder:"FILE" sep:"none"`
+
+	Allow          []string `group:"Boundary" help:"Lift one withheld command, e.g. 'gh pr review'; may be repeated." placeholder:"COMMAND" sep:"none"`
+	Commits        bool     `group:"Boundary" help:"Commits on the branch that is checked out."`
+	Network        bool     `group:"Boundary" help:"The agent's web tools."`
+	Pack           []string `group:"Boundary" help:"Withhold a set of commands more: elixir, kubernetes, publish, terraform; may be repeated." placeholder:"NAME"`
+	OthersWorkHere bool     `group:"Boundary" help:"Others use this repository's other checkouts meanwhile: what they do there does not count."`
 
 	Startup    string `group:"Clocks ('none' switches one off)" help:"To the first byte (60s)." placeholder:"D"`
 	Idle       string `group:"Clocks ('none' switches one off)" help:"Without a byte (5m)." placeholder:"D"`
@@ -394,9 +398,9 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	task := rein.Task{
 		Prompt: prompt, Agent: cfg.Agent, Dir: c.Dir, Mode: cfg.Mode,
 		Session: agent.Session{Resume: c.Resume},
-		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits,
+		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits, Guard: cfg.Guard,
 	}
-	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: c.OthersWorkHere}
+	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: cfg.OthersWorkHere}
 	for name, own := range cfg.Agents {
 		if own.Path != "" {
 			opts.Exes[name] = own.Path
@@ -459,6 +463,20 @@ func (c *runCmd) flags(cfg *config.Config) error {
 		{"report", c.Report},
 	} {
 		errs = append(errs, set(f[0], f[1]))
+	}
+	for _, f := range []struct {
+		key string
+		on  bool
+	}{{"commits", c.Commits}, {"network", c.Network}, {"others_work_here", c.OthersWorkHere}} {
+		if f.on {
+			errs = append(errs, set(f.key, "true"))
+		}
+	}
+	for _, s := range c.Allow {
+		errs = append(errs, cfg.Set("allow", s, config.Origin{Source: config.Flag, Name: "--allow"}))
+	}
+	for _, s := range c.Pack {
+		errs = append(errs, cfg.Set("packs", s, config.Origin{Source: config.Flag, Name: "--pack"}))
 	}
 	for _, l := range c.Label {
 		errs = append(errs, cfg.Set("labels", l, config.Origin{Source: config.Flag, Name: "--label"}))
