@@ -102,6 +102,9 @@ func (r *Redactor) Names() []string {
 // Secret says whether the name of a variable says that its value is a secret.
 func Secret(name string) bool {
 	n := strings.ToUpper(name)
+	if strings.HasPrefix(n, "GIT_CONFIG_KEY_") {
+		return false // the name of a setting; its value stands in GIT_CONFIG_VALUE_…
+	}
 	for _, word := range []string{"KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "PASSPHRASE"} {
 		if i := strings.Index(n, word); i >= 0 {
 			// KEYBOARD, MONKEY: the word must end where it ends or at "_" / "S".
