@@ -99,7 +99,7 @@ func (p *prepared) askAgent(inv *agent.Invocation) {
 	inv.Withhold = agent.Withhold{Commands: p.policy.Denied(), Web: !p.policy.Network()}
 	p.told = prompt.Section(p.policy, prompt.Limits{
 		Enforced: inv.Gate != nil, Halts: inv.Gate == nil && p.caps.Tools, Checked: p.repo != nil,
-		Total: p.clocks.Total,
+		Tokens: p.task.Limits.Tokens, CostUSD: p.task.Limits.CostUSD, SubAgents: p.task.Limits.Subagents, Total: p.clocks.Total,
 	})
 	inv.Limits = p.told
 }
