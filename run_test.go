@@ -495,8 +495,8 @@ func TestEachRunAnswersForItself(t *testing.T) {
 	r := s.start(task)
 
 	task = s.task(
-		fakeagent.Step{Do: "commit", Path: "work.txt"},
-		fakeagent.Step{Do: "bash", Command: "git push -q origin two"},
+		fakeagent.Step{Do: "commit", Path: "work.txt", Sly: true},
+		fakeagent.Step{Do: "bash", Command: "git push -q origin two", Sly: true},
 		fakeagent.Step{Do: "result"},
 	)
 	task.Dir = two

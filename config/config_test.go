@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/guard"
 	"github.com/rein-run/rein/meter"
 	"github.com/rein-run/rein/watch"
 )
@@ -95,6 +96,14 @@ max_output: 10MB
 max_tokens: 1.5M
 max_cost: $2.50
 max_subagents: 12
+allow: ["gh pr review"]
+commits: true
+network: true
+others_work_here: true
+packs: [elixir]
+rules:
+  - {command: npm publish, level: halt, reason: ask first}
+levels: {git-switch: warn}
 retries: 3
 wait_for_limit: 5h
 labels: {team: core, year: 2026}
@@ -113,11 +122,17 @@ prices:
 	c := p.mustLoad()
 	want := &Config{
 		Agent: "claude", Model: "opus", Effort: "high", Mode: agent.ReadOnly,
-		Limits:  watch.Limits{Memory: 2 << 30, Procs: 200, Output: 10_000_000, Tokens: 1_500_000, CostUSD: 2.5, Subagents: 12},
-		Prices:  meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
-		Labels:  map[string]string{"team": "core", "year": "2026"},
-		EnvFile: filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
-		Report:  filepath.Join(p.home, "report.json"),
+		Limits: watch.Limits{Memory: 2 << 30, Procs: 200, Output: 10_000_000, Tokens: 1_500_000, CostUSD: 2.5, Subagents: 12},
+		Guard: guard.Config{
+			Allow: []string{"gh pr review"}, Commits: true, Network: true, Packs: []string{"elixir"},
+			Rules:  []guard.Rule{{Command: "npm publish", Level: guard.Halt, Reason: "ask first"}},
+			Levels: map[string]guard.Level{"git-switch": guard.Warn},
+		},
+		OthersWorkHere: true,
+		Prices:         meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
+		Labels:         map[string]string{"team": "core", "year": "2026"},
+		EnvFile:        filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
+		Report:         filepath.Join(p.home, "report.json"),
 		Agents: map[string]AgentConfig{
 			"claude": {Path: "/opt/claude", Args: []string{"--verbose", "5"}, Model: "sonnet", Effort: "low"},
 		},
@@ -141,14 +156,14 @@ prices:
 			t.Errorf("%s comes from %+v", k.name, o)
 		}
 	}
-	if o := c.Origin("agents.claude.model"); o.Line != 29 || o.Column != 5 {
+	if o := c.Origin("agents.claude.model"); o.Line != 37 || o.Column != 5 {
 		t.Errorf("agents.claude.model comes from %v", o)
 	}
 	var text []string
 	for _, v := range c.Values() {
 		text = append(text, v.Key+"="+v.Text)
 	}
-	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "max_tokens=1500k", "max_cost=2.5", "max_subagents=12", "retries=3", "wait_for_limit=5h", "prices.my/model-4.1=input 1, output 2.5, cache_read 0.1, cache_write 1.25", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
+	for _, s := range []string{"total=1h", "completion=none", "max_memory=2GiB", "max_output=10MB", "max_tokens=1500k", "max_cost=2.5", "max_subagents=12", "allow=gh pr review", "commits=true", "levels.git-switch=warn", "retries=3", "wait_for_limit=5h", "prices.my/model-4.1=input 1, output 2.5, cache_read 0.1, cache_write 1.25", "labels.team=core", `agents.claude.args=["--verbose" "5"]`} {
 		if !slices.Contains(text, s) {
 			t.Errorf("values do not show %s: %q", s, text)
 		}
@@ -184,7 +199,7 @@ func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
 		"agent": "codex", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
-		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
+		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
 		switch v, ok := values[k.name]; {
@@ -505,7 +520,7 @@ func TestPageIsWhole(t *testing.T) {
 	}
 	for _, k := range keys {
 		row := "| `" + k.name + "` | "
-		if k.name != "agents" && k.name != "prices" {
+		if k.name != "agents" && k.name != "prices" && k.name != "rules" && k.name != "levels" {
 			row += "`" + variable(k.name) + "`"
 		}
 		if !strings.Contains(string(b), row) {
