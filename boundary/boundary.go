@@ -36,8 +36,9 @@ type Snapshot struct {
 	Config   []Setting `json:"config,omitempty"` // of the repository, sorted
 	HookDirs []string  `json:"hook_dirs,omitempty"`
 	Hooks    []Hook    `json:"hooks,omitempty"`
-	Main     *Tree     `json:"main,omitempty"` // the main working tree, when this is a linked one
-	Subs     []Sub     `json:"subs,omitempty"` // submodules, and repositories inside
+	FilesWhy string    `json:"files_why,omitempty"` // why hooks and reflog could not be read
+	Main     *Tree     `json:"main,omitempty"`      // the main working tree, when this is a linked one
+	Subs     []Sub     `json:"subs,omitempty"`      // submodules, and repositories inside
 	SubsCut  bool      `json:"subs_cut,omitempty"`
 	Remotes  []Remote  `json:"remotes,omitempty"`
 
@@ -119,7 +120,17 @@ func take(ctx context.Context, run git.Runner, dir string, o *Options, prior *Sn
 			}
 			return err
 		},
-		func() error { return full.files(ctx, run, o, prior) },
+		func() error {
+			if prior != nil && prior.FilesWhy != "" {
+				return nil // nothing to compare with
+			}
+			err := full.files(ctx, run, o, prior)
+			if err != nil && prior == nil && ctx.Err() == nil {
+				// A folder of somebody else's must not hide the rest.
+				full.FilesWhy, full.Hooks, full.Reflog, err = err.Error(), nil, nil, nil
+			}
+			return err
+		},
 		func() error { return full.mainTree(ctx, run, o) },
 		func() error { return full.submodules(ctx, run, o, prior) },
 		func() error { full.remotes(ctx, o, prior); return nil },

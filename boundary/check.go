@@ -137,8 +137,11 @@ func (r *Result) states(before, after *Snapshot) {
 		}
 		r.Remotes = append(r.Remotes, st)
 	}
+	if before.FilesWhy != "" {
+		r.Unseen = append(r.Unseen, "hooks and the reflog: "+before.FilesWhy)
+	}
 	if before.SubsCut {
-		r.Unseen = append(r.Unseen, "repositories inside this one: there are many folders, not all were searched")
+		r.Unseen = append(r.Unseen, "repositories inside this one: not all of them were found and could be read")
 	}
 	if before.Main != nil && !before.Main.Checked {
 		r.Unseen = append(r.Unseen, "the files of the main checkout: "+before.Main.Why)

@@ -18,6 +18,7 @@ type Sub struct {
 	GitDir string    `json:"git_dir"`
 	Nested bool      `json:"nested,omitempty"` // no submodule
 	Gone   bool      `json:"gone,omitempty"`
+	Why    string    `json:"why,omitempty"` // it cannot be read
 	Head   git.Head  `json:"head,omitzero"`
 	Refs   []git.Ref `json:"refs,omitempty"`
 }
@@ -37,22 +38,24 @@ func (s *Snapshot) submodules(ctx context.Context, run git.Runner, o *Options, p
 	if len(s.Subs) > maxSubs {
 		s.Subs, s.SubsCut = s.Subs[:maxSubs], true
 	}
-	errs := make([]error, len(s.Subs))
 	slots := make(chan struct{}, 4)
 	var wg sync.WaitGroup
 	for i := range s.Subs {
 		wg.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			errs[i] = s.Subs[i].read(ctx, run)
+			s.Subs[i].read(ctx, run)
 		})
 	}
 	wg.Wait()
 	if prior == nil {
 		// What is not there is a submodule that was never fetched.
-		s.Subs = slices.DeleteFunc(s.Subs, func(m Sub) bool { return m.Gone })
+		s.Subs = slices.DeleteFunc(s.Subs, func(m Sub) bool {
+			s.SubsCut = s.SubsCut || m.Why != ""
+			return m.Gone || m.Why != ""
+		})
 	}
-	return errors.Join(errs...)
+	return ctx.Err()
 }
 
 func (s *Snapshot) findSubs(ctx context.Context, o *Options) {
@@ -74,8 +77,8 @@ func (s *Snapshot) findSubs(ctx context.Context, o *Options) {
 	}
 }
 
-func (m *Sub) read(ctx context.Context, run git.Runner) error {
-	m.Head, m.Refs, m.Gone = git.Head{}, nil, false
+func (m *Sub) read(ctx context.Context, run git.Runner) {
+	m.Head, m.Refs, m.Gone, m.Why = git.Head{}, nil, false, ""
 	// With the directory named, neither core.worktree nor who owns it matters.
 	at := git.Runner(func(ctx context.Context, dir string, args ...string) ([]byte, error) {
 		return run(ctx, dir, append([]string{"--git-dir=.", "--work-tree=."}, args...)...)
@@ -85,14 +88,14 @@ func (m *Sub) read(ctx context.Context, run git.Runner) error {
 		func() (err error) { m.Refs, err = git.Refs(ctx, at, m.GitDir); return },
 		func() (err error) { trees, err = git.Worktrees(ctx, at, m.GitDir); return },
 	)
-	if errors.Is(err, driver.ErrNoDir) {
+	switch {
+	case errors.Is(err, driver.ErrNoDir):
 		m.Gone = true
-		return nil
-	}
-	if err == nil && len(trees) > 0 {
+	case err != nil:
+		m.Why = err.Error()
+	case len(trees) > 0:
 		m.Head = trees[0].Head
 	}
-	return err
 }
 
 // subs compares the repositories inside.
@@ -108,6 +111,10 @@ func (p *pair) subs() {
 		}
 		if a.Gone {
 			p.changes = append(p.changes, Change{What: word + "deleted", Ref: b.Name, Before: b.Head.OID, kind: sub, path: b.Name})
+			continue
+		}
+		if a.Why != "" {
+			p.changes = append(p.changes, Change{What: word + Blind, Ref: b.Name, Before: b.Head.OID, After: a.Why, kind: sub, path: b.Name})
 			continue
 		}
 		q := pair{

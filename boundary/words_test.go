@@ -243,6 +243,46 @@ func TestWhatWasUndoneIsSeen(t *testing.T) {
 	}
 }
 
+// What is damaged inside hides nothing of the rest, and is no way to hide.
+func TestBrokenInside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, name := range []string{"ok", "broken"} {
+		w.git("init", "-q", name)
+	}
+	head := func(name string) string { return filepath.Join(w.repo, name, ".git", "HEAD") }
+	if err := os.WriteFile(head("broken"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := w.see(w.repo)
+	if len(before.Subs) != 1 || !before.SubsCut {
+		t.Fatalf("%+v", before.Subs)
+	}
+	if err := os.WriteFile(head("ok"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.git("tag", "x")
+	words, _, res := w.judge(before, nil)
+	if !slices.Equal(words, []string{"tag created refs/tags/x", "nested repository " + Blind + " ok"}) || len(res.Unseen) != 1 {
+		t.Errorf("%q %q", words, res.Unseen)
+	}
+	if os.Getuid() == 0 {
+		return // nothing is closed to root
+	}
+	hooks := filepath.Join(w.repo, ".git", "hooks")
+	if os.Mkdir(hooks, 0o700) != nil || os.Chmod(hooks, 0) != nil {
+		t.Fatal(hooks)
+	}
+	before = w.see(w.repo)
+	w.git("tag", "-d", "x")
+	if words, _, res := w.judge(before, nil); len(words) != 1 || len(res.Unseen) != 2 {
+		t.Errorf("%q %q", words, res.Unseen)
+	}
+	if err := os.Chmod(hooks, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // An agent that was given an absolute path works in the user's own checkout.
 func TestWroteIntoTheMainCheckout(t *testing.T) {
 	t.Parallel()
