@@ -110,3 +110,13 @@ func FuzzGateQuestion(f *testing.F) {
 		}
 	})
 }
+
+// The flag is announced by two items of type error, which are no failure.
+func TestGateAnnouncement(t *testing.T) {
+	line := "{\"type\":\"item.completed\",\"item\":{\"id\":\"item_0\",\"type\":\"error\",\"message\":\"`--dangerously-bypass-hook-trust` is enabled. Enabled hooks may run without review for this invocation.\"}}"
+	Agent{}.NewReader(agent.Facts{}).Read(agent.Line{Bytes: []byte(line)}, func(r agent.Reading) {
+		if r.Kind != agent.KindActivity {
+			t.Errorf("%+v", r)
+		}
+	})
+}

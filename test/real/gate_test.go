@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -250,25 +252,47 @@ func readAll(t *testing.T, file string) string {
 }
 
 // What is typed into a running shell is not asked about by codex: so no shell
-// runs on.
+// runs on. (Without --disable unified_exec_tty the push of this test arrives.)
 func TestGateCodexStdin(t *testing.T) {
-	s := subjects[1]
 	for _, tty := range []bool{true, false} {
-		g := newStage(t, s, fakemodel.Script{Turns: []fakemodel.Turn{
+		g := newStage(t, subjects[1], fakemodel.Script{Turns: []fakemodel.Turn{
 			{Tools: []fakemodel.Call{fakemodel.Tool("exec_command", in{"cmd": "bash", "tty": tty, "yield_time_ms": 1000})}},
-			{Tools: []fakemodel.Call{fakemodel.Tool("write_stdin", in{"session_id": 1, "chars": "git push origin main\n", "yield_time_ms": 2000})}},
-			{Tools: []fakemodel.Call{fakemodel.Tool("write_stdin", in{"session_id": 2, "chars": "git push origin main\n", "yield_time_ms": 2000})}},
+			{Tools: []fakemodel.Call{fakemodel.Tool("exec_command", in{"cmd": "while [ ! -e go ]; do sleep 0.05; done", "yield_time_ms": 30_000})}},
 			{Text: "Done."},
 		}})
 		remote := g.withRemote()
-		j := &noPush{}
-		g.opts.Judge = j.judge
-		rep := g.do()
-		if refs := pushed(t, remote); refs != "" || !rep.OK {
-			t.Errorf("tty %v: on the remote %q, gate %+v: %s", tty, refs, rep.Gate, says(rep))
+		g.opts.Judge = (&noPush{}).judge
+		r := g.start()
+		// The model types into the shell that it was told of, if there is one.
+		id := 1
+		for end := time.Now().Add(patience); ; <-time.After(20 * time.Millisecond) {
+			if all := g.model.Requests(); len(all) > 1 {
+				if m := session.FindSubmatch(all[1].Body); m != nil {
+					id, _ = strconv.Atoi(string(m[1]))
+				}
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("the model was not asked again")
+			}
+		}
+		if err := g.model.Load(fakemodel.Script{Turns: []fakemodel.Turn{
+			{Tools: []fakemodel.Call{fakemodel.Tool("write_stdin", in{"session_id": id, "chars": "git push origin main\n", "yield_time_ms": 5000})}},
+			{Text: "Done."},
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(g.dir, "go"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		rep := g.wait(r)
+		if refs := pushed(t, remote); refs != "" || !rep.OK || rep.Gate.Asked != 2 {
+			t.Errorf("tty %v, session %d: on the remote %q, gate %+v: %s", tty, id, refs, rep.Gate, says(rep))
 		}
 	}
 }
+
+var session = regexp.MustCompile(`session ID (\d+)`)
 
 // A sub-agent's tools are asked about as its master's are.
 func TestGateClaudeSubAgent(t *testing.T) {
