@@ -51,7 +51,14 @@ type spoolBreaker struct {
 	fault string
 }
 
+func (d spoolBreaker) Look(ctx context.Context, name string, env driver.Env) (*driver.Place, error) {
+	return d.Host.(driver.Looker).Look(ctx, name, env)
+}
+
 func (d spoolBreaker) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
+	if d.fault == "drops the reason of an answer" || d.fault == "answers for nobody" {
+		return d.Host.Start(ctx, spec, brokenAnswer{out, d.fault})
+	}
 	so, ok := out.(driver.SpoolOutput)
 	if !ok {
 		return d.Host.Start(ctx, spec, out)
@@ -62,6 +69,21 @@ func (d spoolBreaker) Start(ctx context.Context, spec *driver.Spec, out driver.O
 		return nil, err
 	}
 	return noteKill{p, killed}, nil
+}
+
+type brokenAnswer struct {
+	driver.Output
+	fault string
+}
+
+func (o brokenAnswer) Ask(q []byte) driver.Reply {
+	a, ok := o.Output.(driver.Asker)
+	if !ok {
+		return driver.Reply{}
+	}
+	r := a.Ask(q)
+	r.Stderr = nil
+	return r
 }
 
 type brokenSpool struct {

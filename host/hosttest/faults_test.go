@@ -127,6 +127,8 @@ var faults = []struct{ fault, finds, says string }{
 	{"front: writes through", "Portable/HangingWrite", "hangs with the host"},
 	{"front: asks for the end each time", "Portable/OneEndFromABadDriver", "another story"},
 	{"front: lets everything through", "Portable/NothingAfterFromABadDriver", "after Wait had returned"},
+	{"spool: drops the reason of an answer", "Ask/Answered", "the program that asked got"},
+	{"spool: answers for nobody", "Ask/NobodyAnswers", "nobody answers"},
 	{"front: hides abilities", "Portable/ForwardsAbilities", "hides SpoolOutput"},
 }
 
