@@ -100,8 +100,11 @@ func TestGateRefuses(t *testing.T) {
 				t.Errorf("finding %+v", f)
 			}
 		}
-		if r := g.model.Requests(); !strings.Contains(string(r[1].Body), "nothing leaves this machine") {
-			t.Error("the model was not told why")
+		// In the words of whoever refused it, as far as JSON leaves them alone.
+		_, why, ok := strings.Cut(rep.Findings[0].Evidence, ": git -C . push origin main: ")
+		why, _, _ = strings.Cut(why, ".")
+		if r := g.model.Requests(); !ok || len(why) < 10 || !strings.Contains(string(r[1].Body), why) {
+			t.Errorf("the model was not told why: %q", rep.Findings[0].Evidence)
 		}
 	})
 }
@@ -351,13 +354,13 @@ func TestGateMCP(t *testing.T) {
 				if len(asked) != 1 || !strings.Contains(asked[0].Name, "poke") || g.ran("poked") != allow || !rep.OK {
 					t.Errorf("allow %v: asked %+v, poked %v, ok %v, %+v: %s", allow, asked, g.ran("poked"), rep.OK, rep.Gate, says(rep))
 				}
-				t.Logf("asked %+v, %s", asked, says(rep))
 			}
 		})
 	}
 }
 
-// What a question costs, beside the same run without a gate.
+// What a question costs, beside the same run without a gate, which is one
+// without a keeper to ask through.
 func TestGateLatency(t *testing.T) {
 	const n = 10
 	eachCLI(t, func(t *testing.T, s subject) {
@@ -371,8 +374,11 @@ func TestGateLatency(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.opts.Judge = judge
+			if g.opts.Keeper = nil; judge != nil {
+				g.opts.Keeper = []string{filepath.Join(g.bin, "rein-keeper")}
+			}
 			rep := g.do()
-			if !rep.OK || judge != nil && rep.Gate.Asked != n {
+			if !rep.OK || rep.Gate.Armed != (judge != nil) || judge != nil && rep.Gate.Asked != n {
 				t.Fatalf("%+v: %s", rep.Gate, says(rep))
 			}
 			return rep.EndedAt.Sub(rep.StartedAt)
