@@ -86,8 +86,8 @@ func (runCmd) Help() string {
   rein run --max-tokens 500k --max-cost 5 --retries 2 "update the dependencies"
   rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
 
-Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 5 over budget, 6 something left
-the boundary, 7 not started, 8 lost, 9 processes survived, 10 aborted, 11 gave up (login,
+Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 4 halted, 5 over budget, 6 something
+left the boundary, 7 not started, 8 lost, 9 processes survived, 10 aborted, 11 gave up (login,
 credit, limit), 129/130/131/143 cancelled.`
 }
 
