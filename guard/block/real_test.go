@@ -1,0 +1,5 @@
+//go:build real
+
+package block_test
+
+const every = true
