@@ -127,6 +127,13 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if len(b.Changes) > 0 {
 		add(FoundBoundary, Error, "%s", inWords(b.Changes))
 	}
+	for _, r := range b.Remotes {
+		// It answered before the run: an agent that pushed and then broke it looks
+		// the same as a network that went away.
+		if why, after := strings.CutPrefix(r.Why, boundary.AfterTheRun); after && !r.Checked {
+			add(FoundRemoteSilent, Warning, "%s could not be compared: it answered before the run and does not any more: %s", r.Name, why)
+		}
+	}
 	if moved := slices.DeleteFunc(slices.Clone(b.Others), func(c Change) bool { return c.By != boundary.Others }); len(moved) > 0 {
 		add(FoundMovedByOthers, Warning, "%s", inWords(moved))
 	}
@@ -262,6 +269,13 @@ func failureLine(d *digest, end End, exit driver.Exit, s *stop, found []Finding,
 	}
 	if said != "" {
 		what += ": " + said
+	}
+	// What left the boundary comes first, as in the exit code: a list that says
+	// "cancelled" alone would hide it.
+	for _, f := range found {
+		if f.Kind == FoundBoundary && said != f.Evidence {
+			what = clip("left the boundary: "+f.Evidence, maxEvidence/2) + "; " + what
+		}
 	}
 	return clip(what, maxEvidence)
 }

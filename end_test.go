@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/boundary"
 	"github.com/rein-run/rein/host/driver"
 )
 
@@ -304,5 +305,28 @@ func TestNetworkFinding(t *testing.T) {
 	got := findings(&d, End{Kind: Exited}, driver.Exit{}, nil, agent.Capabilities{Terminal: true}, "", Boundary{})
 	if len(got) != 1 || got[0].Kind != FoundNetwork || got[0].Evidence != "connect ECONNREFUSED 127.0.0.1:1" || got[0].Severity != Error {
 		t.Errorf("%+v", got)
+	}
+}
+
+// What left the boundary comes first, whatever ended the run; and a remote that
+// fell silent during the run is said.
+func TestBoundaryComesFirst(t *testing.T) {
+	end := End{Kind: Cancelled, Detail: CancelInterrupt}
+	b := Boundary{Checked: true, Changes: []Change{{What: "committed", Ref: "refs/heads/main"}}, Remotes: []boundary.RemoteState{
+		{Name: "origin", Why: boundary.AfterTheRun + "no such directory"}, {Name: "other", Why: "before the run: no such directory"},
+	}}
+	d := &digest{}
+	found := findings(d, end, driver.Exit{}, nil, agent.Capabilities{}, "", b)
+	if got := failureLine(d, end, driver.Exit{}, nil, found, ""); got != "left the boundary: committed refs/heads/main; cancelled by SIGINT" {
+		t.Errorf("%q", got)
+	}
+	silent := 0
+	for _, f := range found {
+		if f.Kind == FoundRemoteSilent {
+			silent++
+		}
+	}
+	if silent != 1 {
+		t.Errorf("%+v", found)
 	}
 }

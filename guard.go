@@ -3,6 +3,7 @@ package rein
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -25,6 +26,19 @@ type Guard struct {
 	// Blocked says that git and the shell refused too, in every shell of the run.
 	Blocked bool   `json:"blocked"`
 	Why     string `json:"why,omitempty"` // why they did not
+}
+
+// guardField is the setting of the user's that an error of the policy is about.
+func guardField(err error) string {
+	switch {
+	case errors.Is(err, guard.ErrPack):
+		return "--pack"
+	case errors.Is(err, guard.ErrRule):
+		return "rules"
+	case errors.Is(err, guard.ErrLevel):
+		return "levels"
+	}
+	return "--allow"
 }
 
 // guarded is what is known of the repository that a run is in.

@@ -142,6 +142,7 @@ const (
 	FoundBudgetBlind      = "budget_blind" // a budget that could not be enforced as it was meant
 	FoundStdoutHeld       = "stdout_held"
 	FoundMovedByOthers    = "moved_by_others"
+	FoundRemoteSilent     = "remote_silent" // it answered before the run and not after
 )
 
 // Usage is what the run used. Input excludes what came from a cache, for every

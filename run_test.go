@@ -552,6 +552,7 @@ func TestSecretStaysInTheTranscript(t *testing.T) {
 	s := newStage(t)
 	task := s.task(fakeagent.Step{Do: "text", Text: "the key is " + canary}, fakeagent.Step{Do: "stderr", Text: canary}, fakeagent.Step{Do: "result", Error: true, Status: 401, Text: "bad key " + canary})
 	task.Env["ANTHROPIC_API_KEY"] = canary
+	task.Labels = map[string]string{"note": "it is " + canary}
 	rep := s.do(task)
 	err := filepath.WalkDir(filepath.Dir(rep.Transcript.Path), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {

@@ -176,7 +176,7 @@ func (p *prepared) check() error {
 	}
 	policy, err := guard.New(t.Guard)
 	if err != nil {
-		return &TaskError{Field: "guard", Err: err}
+		return &TaskError{Field: guardField(err), Err: err}
 	}
 	p.policy = policy
 	if t.ID != "" {
@@ -337,6 +337,11 @@ func (p *prepared) buildSpec() error {
 	all := p.inherited()
 	maps.Copy(all, env)
 	p.redact = redact.New(all, p.caps.Credentials...)
+	labels := make(map[string]string, len(p.task.Labels)) // they go into every report
+	for k, v := range p.task.Labels {
+		labels[p.redact.String(k)] = p.redact.String(v)
+	}
+	p.task.Labels = labels
 	return nil
 }
 

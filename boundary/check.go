@@ -23,6 +23,9 @@ type Result struct {
 	Unseen []string
 }
 
+// AfterTheRun begins RemoteState.Why of a remote that answered before the run.
+const AfterTheRun = "after the run: "
+
 // RemoteState says whether a remote was compared, and why not.
 type RemoteState struct {
 	Name    string `json:"name"`
@@ -129,7 +132,7 @@ func (r *Result) states(before, after *Snapshot) {
 		case !b.Checked:
 			st.Why = "before the run: " + b.Why
 		case !a.Checked:
-			st.Why = "after the run: " + a.Why
+			st.Why = AfterTheRun + a.Why
 		case b.Partial != a.Partial:
 			st.Checked, st.Why = false, fmt.Sprintf("more than %d references at one end of the run", maxRemoteRefs)
 		case b.Partial:

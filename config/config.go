@@ -51,6 +51,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -209,6 +210,11 @@ func (c *Config) Values() []Value {
 			add(k.name, k.get(c))
 		}
 	}
+	var rules []string
+	for _, r := range c.Guard.Rules {
+		rules = append(rules, fmt.Sprintf("%s: %s", r.Command, cmp.Or(r.Level, guard.Deny)))
+	}
+	add("rules", strings.Join(rules, ", "))
 	for _, name := range slices.Sorted(maps.Keys(c.Guard.Levels)) {
 		add("levels."+name, string(c.Guard.Levels[name]))
 	}

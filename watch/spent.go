@@ -1,6 +1,9 @@
 package watch
 
-import "fmt"
+import (
+	"fmt"
+	"strconv"
+)
 
 // The names of the budgets on what the agent uses: in Verdict.Detail and in
 // Excess.Limit.
@@ -23,7 +26,7 @@ func (l Limits) Exceeded(tokens int64, usd float64, subagents int) *Excess {
 	case l.Tokens > 0 && tokens > l.Tokens:
 		return &Excess{TokenLimit, fmt.Sprintf("the agent used %d tokens, more than %d (--max-tokens)", tokens, l.Tokens)}
 	case l.CostUSD > 0 && usd > l.CostUSD:
-		return &Excess{CostLimit, fmt.Sprintf("the agent cost $%.4f, more than $%.4f (--max-cost)", usd, l.CostUSD)}
+		return &Excess{CostLimit, fmt.Sprintf("the agent cost $%s, more than $%s (--max-cost)", dollars(usd), dollars(l.CostUSD))}
 	case l.Subagents > 0 && subagents > l.Subagents:
 		return &Excess{SubagentLimit, fmt.Sprintf("the agent started %d sub-agents, more than %d (--max-subagents)", subagents, l.Subagents)}
 	}
@@ -48,4 +51,13 @@ func (w *Watch) Spent(tokens int64, usd float64, subagents int) {
 	}
 	w.decide(OverBudget, x.Limit, x.Text)
 	w.wake()
+}
+
+// dollars writes an amount so that two that differ look different: four digits
+// behind the point, or as many as a small one needs.
+func dollars(usd float64) string {
+	if usd >= 0.01 {
+		return strconv.FormatFloat(usd, 'f', 4, 64)
+	}
+	return strconv.FormatFloat(usd, 'g', 4, 64)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/rein-run/rein"
@@ -60,12 +61,26 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 			row("setting", v.Key, v.Text, v.Origin.String())
 		}
 	}
-	fmt.Fprintf(w, "withheld   %s\n", cmp.Or(strings.Join(p.Guard.Denied, ", "), "nothing"))
-	fmt.Fprintf(w, "granted    %s\n", cmp.Or(strings.Join(p.Guard.Granted, ", "), "nothing"))
+	fmt.Fprintf(w, "withheld   %s\n", cmp.Or(strings.Join(withheld(p), ", "), "nothing"))
+	fmt.Fprintf(w, "granted    %s\n", cmp.Or(strings.Join(granted(p), ", "), "nothing"))
 	fmt.Fprintf(w, "refused by %s\n", refusers(p))
 	fmt.Fprintf(w, "told       by the side of the prompt:\n%s", p.Told)
 	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
 	return w.Flush()
+}
+
+func withheld(p *rein.Plan) []string {
+	if p.Guard.Network {
+		return p.Guard.Denied
+	}
+	return append(slices.Clone(p.Guard.Denied), "the web tools")
+}
+
+func granted(p *rein.Plan) []string {
+	if !p.Guard.Network {
+		return p.Guard.Granted
+	}
+	return append(slices.Clone(p.Guard.Granted), "the web tools")
 }
 
 // refusers says who stands in the way of what is withheld, and who does not.

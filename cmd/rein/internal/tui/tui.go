@@ -285,6 +285,13 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 	case !rep.Boundary.Checked && len(rep.Boundary.Changes) == 0:
 		proofs = append(proofs, p.yellow("commits and refs were not checked: "+Clean(rep.Boundary.Why)))
 	}
+	if rep.Boundary.Checked {
+		for _, r := range rep.Boundary.Remotes {
+			if !r.Checked {
+				proofs = append(proofs, p.yellow("remote "+Clean(r.Name)+" was not compared ("+Clean(r.Why)+")"))
+			}
+		}
+	}
 	switch {
 	case len(rep.Survivors) > 0:
 	case rep.Containment == "" && rep.End.Kind != rein.NotStarted:
@@ -306,13 +313,22 @@ func counts(u rein.Usage) string {
 	if u.CacheReadTokens > 0 {
 		s += ", " + short(u.CacheReadTokens) + " cached"
 	}
-	if u.CostSource != "none" && u.CostUSD >= 0.005 {
-		s += fmt.Sprintf(", $%.2f", u.CostUSD)
+	if u.CostSource != "none" && u.CostUSD > 0 {
+		s += ", " + Money(u.CostUSD)
 		if u.CostSource == meter.FromTable {
 			s += " (estimate)"
 		}
 	}
 	return s
+}
+
+// Money writes an amount of USD: cents, and below a cent the first digits that
+// are not 0.
+func Money(usd float64) string {
+	if usd >= 0.01 || usd <= 0 {
+		return fmt.Sprintf("$%.2f", usd)
+	}
+	return fmt.Sprintf("$%.2g", usd)
 }
 
 // Source says in words where the cost of a run comes from.
