@@ -73,9 +73,9 @@ func (l Limits) boundary(p *guard.Policy, line func(string, ...any)) {
 		line("- Granted, use it where the task needs it: %s.", list(granted))
 	}
 	if l.Checked {
-		what := "commits, branches, tags and what is pushed are"
+		what := "commits, branches, tags, stashes, its configuration and hooks, and what is pushed are"
 		if p.Commits() {
-			what = "branches, tags and what is pushed are"
+			what = "branches, tags, stashes, its configuration and hooks, and what is pushed are"
 			line("- Commits on the branch that is checked out are yours to make; leave every other reference as it is.")
 		}
 		line("- The repository is compared before and after the run, however it ends: %s found, and the run has failed.", what)

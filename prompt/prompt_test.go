@@ -34,7 +34,7 @@ func TestSection(t *testing.T) {
 		{"refused", policy(t, guard.Config{}), Limits{Enforced: true, Checked: true, Total: 30 * time.Minute}, `## Limits of this run
 
 - Withheld, and refused before it runs: ` + all + `, the web tools. What does the same by another way is refused as well. Do not look for a way around: say in your answer what you would have done.
-- The repository is compared before and after the run, however it ends: commits, branches, tags and what is pushed are found, and the run has failed.
+- The repository is compared before and after the run, however it ends: commits, branches, tags, stashes, its configuration and hooks, and what is pushed are found, and the run has failed.
 - Time: 30m from the start.
 - Crossing that limit stops the run in the middle of whatever it does. What is not in a file by then is lost: write as you go.
 `},
@@ -50,7 +50,7 @@ func TestSection(t *testing.T) {
 - Do not use: ` + "`git push`, `gh pr create`, `gh pr edit`, `gh pr merge`, `gh release create`, `mix deps.clean`, `mix hex.publish`, `mix ecto.drop`, `mix ecto.reset`" + `, nor anything that does the same. A run that does is stopped at once.
 - Granted, use it where the task needs it: ` + "`git commit`, `gh pr review`, `gh pr comment`" + `, the web tools.
 - Commits on the branch that is checked out are yours to make; leave every other reference as it is.
-- The repository is compared before and after the run, however it ends: branches, tags and what is pushed are found, and the run has failed.
+- The repository is compared before and after the run, however it ends: branches, tags, stashes, its configuration and hooks, and what is pushed are found, and the run has failed.
 - Tokens: 1,200,000. Input, cache writes and output count, those of sub-agents too; cache reads do not.
 - Money: $2.50.
 - Sub-agents: at most 3.
