@@ -4,7 +4,10 @@
 //
 // It is a speed bump with a clear message, not a wall: a command that drops its
 // environment gets past it (env -i git commit), and so does what moves HEAD
-// without a hook (git checkout BRANCH). What it is scoped to matters as much: an
+// without a hook (git checkout BRANCH), a push into the repository from a clone
+// of it, and a push to a remote by a path that is relative or does not end in
+// ".git" where no hook is asked (git push --no-verify, or from a clone). These
+// are found by the check after the run. What it is scoped to matters as much: an
 // agent's work includes tests that commit, stash and push in repositories of
 // their own, and there nothing changes.
 package block
@@ -118,22 +121,31 @@ func Make(o Options) Set {
 	return s
 }
 
-// targets are the URLs by which the repository and its remotes can be pushed to.
+// targets are the URLs of the remotes that pushes are turned away from by name.
+//
+// git compares beginnings: what is turned away takes all with it that begins
+// alike. So a directory is no target (/w/ev would take /w/ev/r.git and
+// /w/evother.git, which are a test's own), and a relative path is none
+// ("../r.git" is another repository in every directory).
 func targets(r *Repo) []string {
 	var all []string
-	add := func(u string) {
-		if u != "" && !slices.Contains(all, u) {
+	for _, u := range r.URLs {
+		if whole(u) && !slices.Contains(all, u) {
 			all = append(all, u)
 		}
 	}
-	for _, u := range r.URLs {
-		add(u)
-	}
-	for _, p := range append([]string{r.CommonDir}, r.Trees...) {
-		add(p)
-		add("file://" + p)
-	}
 	return all
+}
+
+// whole says that a URL names one repository wherever it is used, and is
+// unlikely to be the beginning of another one's.
+func whole(url string) bool {
+	if rest, ok := strings.CutPrefix(url, "file://"); ok {
+		url = rest
+	} else if at := strings.IndexByte(url, ':'); at > 0 && !strings.Contains(url[:at], "/") {
+		return true // https://host/path, host:path
+	}
+	return path.IsAbs(url) && strings.HasSuffix(url, ".git")
 }
 
 // config is git configuration for the environment.

@@ -197,7 +197,7 @@ func TestRefusedInTheRepositoryOfTheRun(t *testing.T) {
 		"cd .git && git update-ref refs/heads/main HEAD~1",
 		"mkdir -p sub && cd sub && git commit -q --allow-empty -m x",
 		"GIT_DIR=$PWD/.git git update-ref refs/heads/main HEAD~1",
-		"git clone -q . ../clone && cd ../clone && git push -q origin HEAD:refs/heads/new",
+		`git clone -q "$PWD.git" ../clone && cd ../clone && git push -q origin HEAD:refs/heads/new`,
 	}) {
 		before := w.refs()
 		out, err := w.sh(w.repo, script)
@@ -244,6 +244,52 @@ func TestInnocent(t *testing.T) {
 	// A project's own tests: commit, stash and push in repositories of their own.
 	w.must(w.other, `echo x > x && git add x && git commit -q -m x && git push -q origin main && git tag t && git push -q --tags &&
 		echo y > x && git stash -q && git stash pop -q && git switch -q -c z && git branch -D main && git worktree add -q ../ot side`)
+}
+
+// git turns away by the beginning of a URL: what only begins like the repository
+// or one of its remotes goes through.
+func TestInnocentPushes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, func(o *block.Options) { o.Repo.URLs = []string{"../re po.git", strings.TrimSuffix(o.Repo.URLs[0], ".git")} })
+	w.must(w.repo, `git init -q --bare ../"re poother.git" && git init -q --bare inner.git && mkdir -p ../a/b && cp -R "../re po.git" ../a`)
+	w.block()
+	for _, script := range []string{
+		`git push -q "$HOME/re poother.git" HEAD:refs/heads/new`,
+		`git push -q "file://$HOME/re po/inner.git" HEAD:refs/heads/new`,
+		`git push -q "$HOME/re po/inner.git" HEAD:refs/heads/new2`,
+		`git init -q ../a/b && cd ../a/b && git commit -q --allow-empty -m x && git push -q "../re po.git" HEAD:refs/heads/new`,
+	} {
+		if out, err := w.sh(w.other, script); err != nil {
+			t.Errorf("%s: %v\n%s", script, err, out)
+		}
+	}
+	// The hook refuses a push to the relative remote from the repository.
+	if out, err := w.sh(w.repo, `git push -q "../re po.git" HEAD:refs/heads/new`); err == nil || !strings.Contains(out, "rein: refused") {
+		t.Errorf("a push to the relative remote: %v\n%s", err, out)
+	}
+}
+
+func TestTurnedAway(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]bool{
+		"https://example.com/o/r": true, "https://example.com/o/r.git": true, "ssh://git@example.com/r": true, "git@example.com:o/r.git": true, "host:r": true,
+		"/srv/r.git": true, "file:///srv/r.git": true,
+		"../r.git": false, "r.git": false, "./a:b.git": false, "/srv/r": false, "file:///srv/r": false, "": false,
+	} {
+		set := block.Make(block.Options{Dir: "/b", Repo: &block.Repo{CommonDir: "/w/.git", Trees: []string{"/w"}, URLs: []string{url}}})
+		got := false
+		for name, value := range set.Env {
+			if strings.HasPrefix(name, "GIT_CONFIG_KEY_") && strings.HasSuffix(value, ".pushInsteadOf") {
+				got = true
+				if to := set.Env[strings.Replace(name, "KEY", "VALUE", 1)]; to != url {
+					t.Errorf("%q turns %q away", url, to)
+				}
+			}
+		}
+		if got != want {
+			t.Errorf("%q: turned away: %v", url, got)
+		}
+	}
 }
 
 func TestCommitsOnTheOwnBranch(t *testing.T) {
