@@ -218,10 +218,6 @@ func (w *walk) variable(s *state, name string) []string {
 	switch name {
 	case "HOME":
 		return []string{w.in.home}
-	case "TMPDIR":
-		if len(w.in.temp) > 0 {
-			return w.in.temp[:1]
-		}
 	case "IFS":
 		return []string{" "}
 	case "USER", "LOGNAME":

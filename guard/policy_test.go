@@ -194,6 +194,9 @@ func TestPlaces(t *testing.T) {
 	at(Place{Dir: "/w", Temp: []string{"/scratch"}}, "rm -rf /tmp/x", ruleRemove)
 	at(Place{Dir: "/w", Env: map[string]string{"TMPDIR": "/var/folders/x/T/"}}, `rm -rf "$TMPDIR/y" /var/folders/x/T/z`, "")
 	at(Place{Dir: "/w", Temp: []string{"/", "."}}, "rm -rf /x", ruleRemove)
+	// Unset, $TMPDIR/x is /x, whatever directories there are.
+	at(Place{Dir: "/w", Temp: []string{"/tmp"}, Env: map[string]string{"HOME": "/h"}}, "rm -rf $TMPDIR/x", ruleRemove)
+	at(Place{Dir: "/w", Temp: []string{"/tmp"}}, `rm -rf "$TMPDIR/x"`, ruleRemove)
 	at(Place{Dir: "/w", Env: map[string]string{"X": "push", "D": "/etc"}}, "git $X", rulePush)
 	at(Place{Dir: "/w", Env: map[string]string{"D": "/etc"}}, "rm -rf $D/x", ruleRemove)
 	at(Place{Dir: "/w", Env: map[string]string{"GIT_DIR": "/tmp/x/.git"}}, "git commit", "")
