@@ -33,6 +33,7 @@ func guardedKey(key string) bool {
 		return true
 	}
 	return key == "core.hookspath" || key == "core.sshcommand" || key == "core.gitproxy" || key == "core.worktree" || key == "core.bare" ||
+		key == "gc.pruneexpire" || key == "gc.reflogexpire" || key == "gc.reflogexpireunreachable" ||
 		strings.HasPrefix(key, "branch.") && (strings.HasSuffix(key, ".pushremote") || strings.HasSuffix(key, ".remote"))
 }
 

@@ -11,7 +11,8 @@ import (
 //
 // git-commit is what moves the checked-out branch the way a commit does;
 // git-refs is what makes, moves or deletes other references; git-switch lets
-// HEAD name something else. A reset that moves nothing, stash, checkout of
+// HEAD name something else. What destroys history that could be brought back
+// (stash drop, reflog expire, prune) counts as deleting references. A reset that moves nothing, stash, checkout of
 // files, restore and clean are nobody's business: they change the working tree,
 // which is what an agent is for.
 func (w *walk) gitRule(s *state, g *gitCall) string {
@@ -62,7 +63,14 @@ func (w *walk) gitRule(s *state, g *gitCall) string {
 	case "reflog":
 		return among(args, ruleRefs, "expire", "delete")
 	case "stash":
-		return among(args, ruleRefs, "clear", "branch")
+		return among(args, ruleRefs, "clear", "drop", "branch")
+	case "prune":
+		if hasAny(args, "-n", "--dry-run") {
+			return ""
+		}
+		return ruleRefs
+	case "gc":
+		return gcRule(args)
 	case "worktree":
 		return among(args, ruleRefs, "add", "remove", "move")
 	case "bisect":
@@ -128,6 +136,17 @@ func hasAny(args []string, options ...string) bool {
 		}
 	}
 	return false
+}
+
+// gcRule: with a date of its own gc deletes what is still young enough to be
+// brought back. Without one it is what git does now and then by itself.
+func gcRule(args []string) string {
+	for _, a := range args {
+		if date, ok := strings.CutPrefix(a, "--prune="); ok && date != "never" {
+			return ruleRefs
+		}
+	}
+	return ""
 }
 
 // pushRule tells a push from one that overwrites or deletes.

@@ -38,7 +38,7 @@ var builtin = []builtinRule{
 	{Rule{rulePush, "git push", Deny, "git push is refused: " + leaves + later}, true, true},
 	{Rule{rulePushForce, "", Halt, "A push that overwrites or deletes what others have is never allowed."}, true, false},
 	{Rule{ruleCommit, "git commit", Deny, "Commits, and what moves the branch like one (merge, rebase, reset to another commit, pull), are refused in this repository. " + later}, false, true},
-	{Rule{ruleRefs, "", Deny, "Making, moving or deleting branches, tags, working trees and other references is refused in this repository. Work on what is checked out."}, false, false},
+	{Rule{ruleRefs, "", Deny, "Making, moving or deleting branches, tags, working trees and other references is refused in this repository, and so is destroying history (stash drop, prune, reflog expire). Work on what is checked out."}, false, false},
 	{Rule{ruleSwitch, "", Deny, "Switching the branch is refused in this repository. Work on what is checked out: git show BRANCH:FILE and git diff BRANCH read another one, git restore FILE brings a file back."}, false, false},
 	{Rule{ruleSafety, "", Deny, "This changes what keeps git safe here (hooks, remotes, credentials, configuration through the environment) and is refused. Run the git command without it."}, true, false},
 	{Rule{ruleGitDir, "", Deny, "Writing into the repository's .git by hand is refused. Work on the files of the working tree."}, true, false},
