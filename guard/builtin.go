@@ -74,12 +74,11 @@ func (w *walk) builtin(s *state, name string, argv []string, in string) (string,
 		return "", true
 	case "unset":
 		for _, a := range args {
-			if gitGuarded(a) {
-				s.tampered = true
-			}
+			s.tamper(a)
 			s.set(a, []string{string(unset)})
 			delete(s.funcs, a)
 		}
+		w.blockKept(s, argv)
 		return "", true
 	case "read", "mapfile", "readarray":
 		ops := operands(args, "dinNptu")

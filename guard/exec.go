@@ -49,6 +49,9 @@ func (w *walk) exec(s *state, argv []string, in string) string {
 	if sub, ok := strings.CutPrefix(name, "git-"); ok && sub != "lfs" {
 		return w.git(s, append([]string{"git", sub}, argv[1:]...))
 	}
+	if name != "git" {
+		w.blockKept(s, argv)
+	}
 	switch name {
 	case "git":
 		return w.git(s, argv)
@@ -78,6 +81,15 @@ func (w *walk) exec(s *state, argv []string, in string) string {
 		}
 	}
 	return some
+}
+
+// blockKept judges what is started, or left in the environment, without the
+// block of git: nobody can see what a script does then. git itself is judged
+// by what it is asked to do.
+func (w *walk) blockKept(s *state, argv []string) {
+	if s.unblocked {
+		w.hit(ruleSafety, argv)
+	}
 }
 
 // direct is exec for what another program runs: no function, no alias.

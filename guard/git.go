@@ -23,6 +23,22 @@ func gitGuarded(name string) bool {
 	return strings.HasPrefix(name, "GIT_CONFIG") || name == "GIT_ALLOW_PROTOCOL" || name == "GIT_EXEC_PATH" || name == "GIT_TEMPLATE_DIR"
 }
 
+// gitBlock says that a variable carries Rein's own block of git (package
+// block): without it, or with another value, the block is off for everything
+// that is started from there. GIT_CONFIG_PARAMETERS is read after the others
+// and wins over them. GIT_CONFIG_GLOBAL and GIT_CONFIG_NOSYSTEM, which test
+// suites set, leave it alone.
+func gitBlock(name string) bool {
+	return name == "GIT_CONFIG_COUNT" || name == "GIT_CONFIG_PARAMETERS" ||
+		strings.HasPrefix(name, "GIT_CONFIG_KEY_") || strings.HasPrefix(name, "GIT_CONFIG_VALUE_")
+}
+
+// tamper notes that a variable is set or taken away.
+func (s *state) tamper(name string) {
+	s.tampered = s.tampered || gitGuarded(name)
+	s.unblocked = s.unblocked || gitBlock(name) && !s.foreign
+}
+
 // guardedKey says that a key of git's configuration is one of those through
 // which it is kept safe, or that say where a push goes.
 func guardedKey(key string) bool {

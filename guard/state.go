@@ -9,16 +9,17 @@ import (
 
 // state is what a shell knows while it works through a command.
 type state struct {
-	dirs     []string // where it may be: more than one after an alternative
-	oldDirs  []string
-	vars     map[string][]string // more than one value: an array
-	funcs    map[string]*syntax.Stmt
-	aliases  map[string]string
-	args     []string // $1 …; nil and !argsKnown: anything
-	known    bool     // args are known
-	tampered bool     // what Rein put into git's environment was taken away
-	over     bool     // exit, return, break, continue
-	foreign  bool     // in a container: its files are not ours
+	dirs      []string // where it may be: more than one after an alternative
+	oldDirs   []string
+	vars      map[string][]string // more than one value: an array
+	funcs     map[string]*syntax.Stmt
+	aliases   map[string]string
+	args      []string // $1 …; nil and !argsKnown: anything
+	known     bool     // args are known
+	tampered  bool     // what Rein put into git's environment was taken away
+	unblocked bool     // and with it what its programs are held by
+	over      bool     // exit, return, break, continue
+	foreign   bool     // in a container: its files are not ours
 }
 
 func (s *state) copy() *state {
@@ -39,6 +40,7 @@ func (s *state) merge(o *state) {
 	}
 	s.dirs = union(s.dirs, o.dirs)
 	s.tampered = s.tampered || o.tampered
+	s.unblocked = s.unblocked || o.unblocked
 	for k, v := range o.vars {
 		if was, ok := s.vars[k]; !ok {
 			s.set(k, []string{some})

@@ -213,9 +213,18 @@ func (w *walk) command(s *state, cmd syntax.Command, in string) string {
 			s.define(n.Value, c.Body)
 		}
 	case *syntax.DeclClause:
+		hides := false
 		for _, a := range c.Args {
 			w.assign(s, a)
+			switch {
+			case a.Name == nil:
+				o := w.text(s, a.Value)
+				hides = hides || o == "-n" || o == "+x" // programs see it no longer
+			case hides && a.Naked:
+				s.tamper(a.Name.Value)
+			}
 		}
+		w.blockKept(s, []string{c.Variant.Value})
 	case *syntax.TimeClause:
 		return w.stmt(s, c.Stmt, in)
 	case *syntax.CoprocClause:
@@ -381,6 +390,9 @@ func (w *walk) call(s *state, c *syntax.CallExpr, in string) string {
 	if len(c.Args) == 0 {
 		for _, a := range c.Assigns {
 			w.assign(s, a)
+			if a.Name != nil {
+				w.blockKept(s, []string{a.Name.Value + "="})
+			}
 		}
 		return ""
 	}
@@ -444,9 +456,7 @@ func (w *walk) assign(s *state, a *syntax.Assign) {
 }
 
 func (w *walk) setVar(s *state, name string, v []string) {
-	if gitGuarded(name) {
-		s.tampered = true
-	}
+	s.tamper(name)
 	if !w.spend(len(v)) {
 		return
 	}

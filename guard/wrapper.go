@@ -354,9 +354,7 @@ func (w *walk) env(s *state, args []string, in string) string {
 }
 
 func (w *walk) envUnset(s *state, name string) {
-	if gitGuarded(name) {
-		s.tampered = true
-	}
+	s.tamper(name)
 	s.set(name, []string{string(unset)})
 }
 
