@@ -106,16 +106,23 @@ func (w *walk) forge(s *state, name string, argv []string) string {
 	case doubtful(verb) && forgeWritten[noun] != nil:
 		w.hit(ruleUnresolved, argv)
 	case forgeWritten[noun][verb]:
-		if verb == "new" {
-			verb = "create"
-		}
-		if rule := "gh-" + noun + "-" + verb; w.p.builtin[rule].Name != "" {
+		if rule, lifted := w.p.forgeRule(noun, verb); !lifted {
 			w.hit(rule, argv)
-		} else if !w.p.lifted["gh "+noun+" "+verb] {
-			w.hit(ruleForge, argv)
 		}
 	}
 	return some
+}
+
+// forgeRule is the rule of a command of gh that changes something. One that has
+// a rule of its own is lifted by the level of that.
+func (p *Policy) forgeRule(noun, verb string) (rule string, lifted bool) {
+	if verb == "new" {
+		verb = "create"
+	}
+	if rule := "gh-" + noun + "-" + verb; p.builtin[rule].Name != "" {
+		return rule, false
+	}
+	return ruleForge, p.lifted["gh "+noun+" "+verb]
 }
 
 func glab(noun, verb string) (string, string) {

@@ -177,6 +177,28 @@ func (p *Policy) Denied() []string {
 	return all
 }
 
+// Shims are the commands that a program in front of the real one has to refuse:
+// Denied, without those of git, and what else gh can change on the forge. "gh
+// api" is among them for what it writes.
+func (p *Policy) Shims() []string {
+	var all []string
+	for _, c := range p.Denied() {
+		if !strings.HasPrefix(c, "git ") {
+			all = append(all, c)
+		}
+	}
+	if p.levels[ruleAPI].rank() >= Deny.rank() {
+		all = append(all, "gh api")
+	}
+	for _, c := range forgeWrites() {
+		f := strings.Fields(c)
+		if rule, lifted := p.forgeRule(f[1], f[2]); !lifted && p.levels[rule].rank() >= Deny.rank() && !slices.Contains(all, c) {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
 // Granted are the commands that were lifted, in the order given.
 func (p *Policy) Granted() []string { return slices.Clone(p.granted) }
 

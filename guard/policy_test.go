@@ -47,6 +47,20 @@ func TestGrants(t *testing.T) {
 	if d := p.Denied(); slices.Contains(d, "gh pr review") || slices.Contains(d, "mix deps.clean") || !slices.Contains(d, "mix hex.publish") {
 		t.Errorf("denied %v", d)
 	}
+	// What the shims refuse: all that the judge does, by the same levels.
+	for _, c := range []Config{{}, {Allow: []string{"gh pr review", "gh issue create", "gh pr create"}}, {Levels: map[string]Level{ruleForge: Warn}}, {Packs: []string{"publish"}}} {
+		p := policy(t, c)
+		shims := p.Shims()
+		for _, write := range append(forgeWrites(), "npm publish") {
+			v := p.Judge(agent.Tool{Name: "Bash", Command: write}, yard)
+			if got := slices.Contains(shims, write); got != v.Refused() {
+				t.Errorf("%+v: %s: shims %v, judge %v", c, write, got, v)
+			}
+		}
+		if !slices.Contains(shims, "gh api") || slices.Contains(shims, "git push") {
+			t.Errorf("shims: %v", shims)
+		}
+	}
 	commits := policy(t, Config{Commits: true})
 	for command, want := range map[string]string{
 		"git commit -m x": "", "git reset --soft HEAD~1": "", "git rebase x": "", "git branch x": ruleRefs, "git switch x": ruleSwitch, "git push": rulePush,

@@ -35,7 +35,7 @@ type Options struct {
 	// granted; "" for none.
 	Branch string
 	// Denied are the refused commands as words: "gh pr create". Those of git are
-	// not read here.
+	// not read here, and "gh api" means what writes.
 	Denied []string
 	// Forge says that some command of a forge was granted: its login stays.
 	Forge bool

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rein-run/rein/guard"
 	"github.com/rein-run/rein/guard/block"
 	"github.com/rein-run/rein/host/driver"
 )
@@ -377,15 +378,32 @@ func TestShims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.base, `mkdir bin && printf '#!/bin/sh\necho "real $*"\n' > bin/gh && chmod +x bin/gh`)
+	w.must(w.base, "cp bin/gh bin/npm; cp bin/gh bin/yarn")
 	w.opts.Env["PATH"] = filepath.Join(w.base, "bin") + ":" + w.opts.Env["PATH"]
+	p, err := guard.New(guard.Config{Packs: []string{"publish"}, Allow: []string{"gh label create"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.opts.Denied = append(p.Shims(), "npm run --danger")
 	w.block()
-	for _, script := range []string{"gh pr create", "gh pr create -f", "gh -R o/r pr merge 7", "gh --repo=o/r pr create", `env gh pr "create"`, "sh -c 'gh pr create'"} {
+	for _, script := range []string{
+		"gh pr create", "gh pr create -f", "gh -R o/r pr merge 7", "gh --repo=o/r pr create", `env gh pr "create"`, "sh -c 'gh pr create'",
+		"gh pr --repo o/r merge 1", "gh pr --repo=o/r merge 1", "gh pr -R o/r --web create", "gh repo delete o/r --yes", "gh release upload v1 x", "gh issue create -t x",
+		"gh pr new", "gh workflow run x.yml", "gh secret set X", "gh api -X PUT repos/o/r", "gh api -XDELETE repos/o/r", "gh api --method=PATCH repos/o/r", "gh api repos/o/r/issues -f title=x",
+		"gh api repos/o/r/issues -Ftitle=x", "gh api repos/o/r --input body.json", "gh api graphql -f 'query=mutation { x }'", "gh --hostname h api repos/o/r -X POST",
+		"npm publish", "npm --tag x publish", "yarn npm publish", "npm run x --danger=1",
+	} {
 		if out, err := w.sh(w.repo, script); err == nil || !strings.Contains(out, "rein: refused") || strings.Contains(out, "real") {
 			t.Errorf("%s: %v %s", script, err, out)
 		}
 	}
 	for script, want := range map[string]string{
 		"gh pr view 7": "real pr view 7", "gh pr list --search 'pr create'": "real pr list --search pr create", "gh": "real", "gh pr": "real pr",
+		"gh pr merge --help": "real pr merge --help", "gh pr merge -h": "real pr merge -h", "gh label create x": "real label create x", "gh issue list -R create": "real issue list -R create",
+		"gh api repos/o/r/pulls": "real api repos/o/r/pulls", "gh api -X GET search/issues -f q=x": "real api -X GET search/issues -f q=x",
+		"gh api graphql -f 'query={ viewer { login } }'": "real api graphql -f query={ viewer { login } }", "gh api repos/o/r -H 'X: y' --jq .x": "real api repos/o/r -H X: y --jq .x",
+		"npm test": "real test", "npm run publish": "real run publish", "npm publish --dry-run": "real publish --dry-run", "npm run x": "real run x",
+		"gh pr list '*' ''": "real pr list *",
 	} {
 		if out, err := w.sh(w.repo, script); err != nil || strings.TrimSpace(out) != want {
 			t.Errorf("%s: %v %q", script, err, out)
