@@ -130,7 +130,7 @@ func (p *prepared) block(seen driver.Env) {
 		return
 	}
 	o := block.Options{
-		Dir: path.Join(p.store.RunDir(p.id), blockDir), Denied: p.policy.Denied(), Env: seen,
+		Dir: path.Join(p.store.RunDir(p.id), blockDir), Denied: p.policy.Shims(), Env: seen,
 		Keep: append(slices.Collect(maps.Keys(p.task.Env)), p.caps.Credentials...),
 		Forge: slices.ContainsFunc(p.policy.Granted(), func(c string) bool {
 			name, _, _ := strings.Cut(c, " ")
