@@ -251,7 +251,9 @@ func TestInnocent(t *testing.T) {
 // or one of its remotes goes through.
 func TestInnocentPushes(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, func(o *block.Options) { o.Repo.URLs = []string{"../re po.git", strings.TrimSuffix(o.Repo.URLs[0], ".git")} })
+	w := newWorld(t, func(o *block.Options) {
+		o.Repo.URLs = []string{"../re po.git", strings.TrimSuffix(o.Repo.URLs[0], ".git")}
+	})
 	w.must(w.repo, `git init -q --bare ../"re poother.git" && git init -q --bare inner.git && mkdir -p ../a/b && cp -R "../re po.git" ../a`)
 	w.block()
 	for _, script := range []string{
