@@ -2,10 +2,12 @@ package boundary
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
 
+	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/internal/git"
 )
 
@@ -48,6 +50,15 @@ func Check(ctx context.Context, run git.Runner, before Snapshot, o *Options) (*R
 	opt.Repo = nil // of before
 	res := &Result{}
 	after, err := take(ctx, run, before.Dir, &opt, &before)
+	// A run may remove the directory that it was started in, which lies in its
+	// own working tree. The repository answers from elsewhere then, and the
+	// restore commands have to go there too.
+	for _, dir := range []string{before.Top, before.CommonDir} {
+		if dir != "" && errors.Is(err, driver.ErrNoDir) {
+			before.Dir = dir
+			after, err = take(ctx, run, dir, &opt, &before)
+		}
+	}
 	res.After = after
 	if err != nil {
 		if before.Checked && ctx.Err() == nil {

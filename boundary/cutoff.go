@@ -46,7 +46,7 @@ func checkCutOff(ctx context.Context, run git.Runner, o *Options, before, main S
 		return res, err
 	}
 	p := pair{before: before, kind: head, path: before.Top}
-	p.head("HEAD", before.Dir, before.Head, w.Head)
+	p.head("HEAD", before.Top, before.Head, w.Head) // before.Dir may be gone
 	for i := range p.changes {
 		p.changes[i].Restore = fix + " && " + p.changes[i].Restore
 	}
