@@ -62,7 +62,7 @@ func (r *Run) look(ctx context.Context) {
 	}
 }
 
-func (r *Run) checkBoundary(ctx context.Context) Boundary {
+func (r *Run) checkBoundary(ctx context.Context) (Boundary, *store.Left) {
 	o := r.p.boundaryOptions()
 	if r.before.Checked {
 		o.Peers = peers(r.p.store, r.p.where, r.before.CommonDir, r.p.id, r.started)
@@ -75,15 +75,16 @@ func peers(s *store.Store, host, common, self string, since time.Time) []boundar
 	ps, _ := s.Peers(host, common, self, since) // without, everything counts
 	out := make([]boundary.Peer, 0, len(ps))
 	for _, p := range ps {
-		out = append(out, boundary.Peer{ID: p.ID, Top: p.Top, Branch: p.Branch})
+		out = append(out, boundary.Peer{ID: p.ID, Top: p.Top, Branch: p.Branch, Left: (*boundary.Left)(p.Left)})
 	}
 	return out
 }
 
-// checkBoundary compares the repository with what it was, on every way out.
-func checkBoundary(ctx context.Context, run git.Runner, before *repository, o *boundary.Options) Boundary {
+// checkBoundary compares the repository with what it was, on every way out. It
+// also says how the run left its part of it, nil where that could not be read.
+func checkBoundary(ctx context.Context, run git.Runner, before *repository, o *boundary.Options) (Boundary, *store.Left) {
 	if !before.Checked {
-		return Boundary{Why: before.Why}
+		return Boundary{Why: before.Why}, nil
 	}
 	o.Grants = before.Grants
 	res, err := boundary.Check(ctx, run, before.Snapshot, o)
@@ -98,7 +99,11 @@ func checkBoundary(ctx context.Context, run git.Runner, before *repository, o *b
 		b.Changes = append(b.Changes, Change{What: boundary.Blind, Ref: before.CommonDir, Before: before.Head.OID, After: b.Why})
 	}
 	b.Clean = len(b.Changes) == 0
-	return b
+	var left *store.Left
+	if err == nil && res.After.CommonDir == before.CommonDir && res.After.Top == before.Top {
+		left = (*store.Left)(res.After.Left(before.Head.Ref))
+	}
+	return b, left
 }
 
 func changes(all []boundary.Change) []Change {

@@ -102,8 +102,9 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		} else {
 			o := boundary.Local()
 			o.ID, o.Peers = st.ID, peers(s, st.Host, before.CommonDir, st.ID, st.StartedAt)
-			rep.Boundary = checkBoundary(ctx, git.Local, &before, o)
-			s.LeaveRepo(st.Host, before.CommonDir, st.ID)
+			var left *store.Left
+			rep.Boundary, left = checkBoundary(ctx, git.Local, &before, o)
+			s.LeaveRepo(st.Host, before.CommonDir, st.ID, left)
 		}
 	}
 

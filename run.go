@@ -376,11 +376,12 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 
 	d := &r.out.digest
 	end := decideEnd(exit, s)
+	checked, left := r.checkBoundary(ctx)
 	rep := &Report{
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary:   r.checkBoundary(ctx),
+		Boundary:   checked,
 		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256},
 		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
 	}
@@ -408,7 +409,10 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		rep.Failure = failureLine(d, rep.End, exit, s, nil, "")
 	}
 	r.dir.Close()
-	r.member.Leave()
+	if r.unswept {
+		left = nil // what is alive of it may go on
+	}
+	r.member.Leave(left)
 	r.lease.Release()
 }
 

@@ -169,6 +169,16 @@ func (s *Snapshot) oid(name string) string {
 	return ""
 }
 
+// headOf is HEAD of a working tree, nil where git does not know of it, and
+// whether the working tree is gone.
+func (s *Snapshot) headOf(path string) (h *git.Head, gone bool) {
+	w := s.worktree(path)
+	if w == nil {
+		return nil, true
+	}
+	return &w.Head, w.Gone
+}
+
 func (s *Snapshot) worktree(path string) *git.Worktree {
 	for i := range s.Worktrees {
 		if s.Worktrees[i].Path == path {

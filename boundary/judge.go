@@ -58,7 +58,9 @@ func (q *asker) judge(c *Change) verdict {
 		}
 	case worktree, mainTree:
 		for _, p := range q.o.Peers {
-			if p.Top == c.path {
+			// A run that is over answers for what it left. What it wrote into
+			// the main checkout nobody has listed at its end.
+			if p.Top == c.path && (p.Left == nil || c.kind == mainTree || q.leftTree(&p)) {
 				return by("run " + p.ID)
 			}
 		}
@@ -70,7 +72,7 @@ func (q *asker) judge(c *Change) verdict {
 		name := rest[:max(0, strings.LastIndexByte(rest, '.'))]
 		switch {
 		case section == "branch" && name != "":
-			if id := q.peerOf("refs/heads/" + name); id != "" {
+			if id := q.peerWithConfig("refs/heads/" + name); id != "" {
 				return by("run " + id)
 			}
 			if q.o.Grants.OthersWorkHere && "refs/heads/"+name != own {
@@ -94,13 +96,37 @@ func (q *asker) judge(c *Change) verdict {
 // Others is Change.By where nobody can be named.
 const Others = "others"
 
-// peerOf is the run whose branch that is: the one that it had at the start, or
-// that its working tree is on now.
+// peerOf is the run whose branch that is, as it is now.
 func (q *asker) peerOf(branch string) string {
+	return q.peer(branch, func(l *Left) bool {
+		tip, its := l.Tips[branch]
+		return its && tip == q.after.oid(branch)
+	})
+}
+
+// peerWithConfig is the run whose branch that is, with the settings that it has
+// now.
+func (q *asker) peerWithConfig(branch string) string {
+	return q.peer(branch, func(l *Left) bool {
+		sum, its := l.Config[branch]
+		return its && sum == q.after.branchConfig(branch)
+	})
+}
+
+// peer is the run whose branch that is: the one that it had at the start, or that
+// its working tree is on now. A run that is over answers only for how it left the
+// branch: any other could hide behind it for the rest of its own time.
+func (q *asker) peer(branch string, asLeft func(*Left) bool) string {
 	if branch == q.before.Head.Ref {
 		return ""
 	}
 	for _, p := range q.o.Peers {
+		if p.Left != nil {
+			if asLeft(p.Left) {
+				return p.ID
+			}
+			continue
+		}
 		if p.Branch == branch {
 			return p.ID
 		}

@@ -49,6 +49,9 @@ type Peer struct {
 	ID     string
 	Top    string // its working tree
 	Branch string // full name; "" when detached
+	// Left is how it left them, where it is over: what is different from that is
+	// not its doing. nil while it works, and where nobody knows.
+	Left *Left
 }
 
 // Local are the options for a repository on this machine.

@@ -23,6 +23,18 @@ type Peer struct {
 	Branch string    `json:"branch"` // that its HEAD was on at the start; "" when detached
 	Since  time.Time `json:"since"`
 	Until  time.Time `json:"until,omitzero"` // zero while it works, and for ever when it died
+	// Left is how it left its part of the repository, where it is over and that
+	// was read: what is different later was done by somebody else.
+	Left *Left `json:"left,omitempty"`
+}
+
+// Left is what belonged to a run as the check at its end saw it.
+type Left struct {
+	Head   string            `json:"head,omitempty"` // the branch that its working tree was on; "" when detached
+	OID    string            `json:"oid,omitempty"`
+	Gone   bool              `json:"gone,omitempty"` // the working tree is not there
+	Tips   map[string]string `json:"tips"`           // branch, by its full name → object; "" where there is none
+	Config map[string]string `json:"config"`         // branch → hash of its settings
 }
 
 // Membership is the record of a run in a repository. Keep it until Leave: the
@@ -76,13 +88,14 @@ func (m *Membership) write() error {
 }
 
 // Leave says that the run is over. Its record stays while other runs are in the
-// repository, for they may ask what it did there. It may be called again, and on
-// nil.
-func (m *Membership) Leave() error {
+// repository, for they may ask what it did there. left is how it left its part,
+// nil where nobody knows or something of the run may still be alive. It may be
+// called again, and on nil.
+func (m *Membership) Leave(left *Left) error {
 	if m == nil || m.record == nil {
 		return nil
 	}
-	m.peer.Until = time.Now()
+	m.peer.Until, m.peer.Left = time.Now(), left
 	err := m.write()
 	name := filepath.Join(m.dir, m.peer.ID+".json")
 	if others, _ := peers(m.dir, m.peer.ID, m.peer.Until); len(others) == 0 {
@@ -109,8 +122,9 @@ func (m *Membership) prune() {
 	}
 }
 
-// LeaveRepo says that a run is over whose process died without leaving.
-func (s *Store) LeaveRepo(host, common, id string) error {
+// LeaveRepo says that a run is over whose process died without leaving. left is
+// as for Leave.
+func (s *Store) LeaveRepo(host, common, id string, left *Left) error {
 	if err := ValidID(id); err != nil {
 		return fmt.Errorf("store: repository: %w", err)
 	}
@@ -125,7 +139,7 @@ func (s *Store) LeaveRepo(host, common, id string) error {
 		return fmt.Errorf("store: repository: %w", err)
 	}
 	m := &Membership{record: f, dir: d, peer: p}
-	m.peer.Until = time.Now()
+	m.peer.Until, m.peer.Left = time.Now(), left
 	return errors.Join(m.write(), release(f))
 }
 

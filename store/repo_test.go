@@ -1,6 +1,7 @@
 package store
 
 import (
+	"reflect"
 	"testing"
 	"time"
 )
@@ -41,8 +42,12 @@ func TestPeersOfARepository(t *testing.T) {
 	s.sweepLeases() // what is held stays
 	see("b", begin, "a")
 
-	if err := b.Leave(); err != nil {
+	left := &Left{Head: "refs/heads/b", Tips: map[string]string{"refs/heads/b": "1"}, Config: map[string]string{"refs/heads/b": "2"}}
+	if err := b.Leave(left); err != nil {
 		t.Fatal(err)
+	}
+	if ps, err := s.Peers("local:", "/r/.git", "a", begin); err != nil || len(ps) != 1 || !reflect.DeepEqual(ps[0].Left, left) {
+		t.Errorf("it left %+v, %v", ps, err)
 	}
 	see("a", begin, "b")                     // it was there meanwhile
 	see("a", time.Now().Add(time.Hour))      // it was not
@@ -51,20 +56,20 @@ func TestPeersOfARepository(t *testing.T) {
 	a.record.Close()                         //
 	a.record, a.lock = nil, nil              //
 	see("b", time.Now().Add(time.Hour), "a") // nobody knows what it did last
-	if err := s.LeaveRepo("local:", "/r/.git", "b"); err == nil {
+	if err := s.LeaveRepo("local:", "/r/.git", "b", nil); err == nil {
 		t.Error("a run that works was said to be over")
 	}
-	if err := s.LeaveRepo("local:", "/r/.git", "a"); err != nil { // the reaper
+	if err := s.LeaveRepo("local:", "/r/.git", "a", nil); err != nil { // the reaper
 		t.Fatal(err)
 	}
 	see("b", time.Now().Add(time.Hour))
 	see("b", begin, "a")
-	b.Leave()
-	other.Leave()
-	if err := other.Leave(); err != nil {
+	b.Leave(nil)
+	other.Leave(nil)
+	if err := other.Leave(nil); err != nil {
 		t.Error("twice:", err)
 	}
 	s.sweepLeases()
 	see("b", begin)
-	(*Membership)(nil).Leave()
+	(*Membership)(nil).Leave(nil)
 }
