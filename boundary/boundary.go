@@ -42,6 +42,9 @@ type Snapshot struct {
 	SubsCut  bool      `json:"subs_cut,omitempty"`
 	Remotes  []Remote  `json:"remotes,omitempty"`
 
+	Missing []string `json:"missing,omitempty"`  // commits of HEADs and branches that are not there
+	TipsWhy string   `json:"tips_why,omitempty"` // why that could not be asked
+
 	moves []git.Move    // the end of HEAD's reflog
 	raw   []git.Setting // the configuration as it is, for this process alone
 }
@@ -57,8 +60,8 @@ const (
 var ErrBlind = errors.New("the repository can no longer be checked")
 
 // Take takes a snapshot of the repository that dir is in. In a plain repository
-// it runs four git commands of a few milliseconds each, all at once, and one more
-// for each of: a stash, hooks, two for each submodule, three for the main working
+// it runs four git commands of a few milliseconds each, all at once, then one that
+// looks for the commits of branches, and one more for each of: a stash, hooks, two for each submodule, three for the main working
 // tree when dir is in a linked one, one for each URL of a remote. Each is bounded
 // to 30 s, remotes as the options say.
 //
@@ -131,6 +134,7 @@ func take(ctx context.Context, run git.Runner, dir string, o *Options, prior *Sn
 			}
 			return err
 		},
+		func() error { return full.tips(ctx, run, prior) },
 		func() error { return full.mainTree(ctx, run, o) },
 		func() error { return full.submodules(ctx, run, o, prior) },
 		func() error { full.remotes(ctx, o, prior); return nil },

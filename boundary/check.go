@@ -94,7 +94,13 @@ func check(ctx context.Context, run git.Runner, o *Options, before, after Snapsh
 		ctx: ctx, run: run, dir: before.Dir, o: o, known: map[string]bool{},
 		before: &before, after: &after, moves: p.moves, arrived: map[string]bool{},
 	}
-	same, err := ask.same(&before)
+	// References that stayed while their objects went are the old repository,
+	// damaged, and not another one.
+	same := slices.ContainsFunc(changes, func(c Change) bool { return c.What == CommitGone })
+	var err error
+	if !same {
+		same, err = ask.same(&before)
+	}
 	if err != nil {
 		res.Changes = changes
 		return fmt.Errorf("boundary: %w", err)
@@ -153,6 +159,9 @@ func (r *Result) states(before, after *Snapshot) {
 	}
 	if before.FilesWhy != "" {
 		r.Unseen = append(r.Unseen, "hooks and the reflog: "+before.FilesWhy)
+	}
+	if before.TipsWhy != "" {
+		r.Unseen = append(r.Unseen, "whether the commits of branches are there: "+before.TipsWhy)
 	}
 	if before.SubsCut {
 		r.Unseen = append(r.Unseen, "repositories inside this one: not all of them were found and could be read")

@@ -75,6 +75,8 @@ const (
 	ReflogCut     = "reflog cut"           // and with it the trace of what was undone
 	// Blind is all that can be said where the means of checking are gone.
 	Blind = "can no longer be checked"
+	// CommitGone: HEAD or a branch names a commit whose object is not there.
+	CommitGone = "commit gone"
 	// A linked working tree is cut off from its repository, which is intact.
 	GitFileRemoved = "worktree's .git file removed"
 
@@ -88,7 +90,7 @@ const (
 
 const stashRef = "refs/stash"
 
-// Compare names every difference, in a stable order: HEAD first, then the
+// Compare names every difference, in a stable order: commits that are gone, HEAD, then the
 // references by name, the stash, the working trees, configuration, hooks, the
 // reflog, the main working tree, repositories inside, remotes. Snapshots that
 // could not be taken (no git, not trusted) have none.
@@ -117,6 +119,7 @@ func Compare(before, after Snapshot) []Change {
 // compare is for two snapshots of one repository.
 func (p *pair) compare() {
 	before, after := &p.before, &p.after
+	p.tips()
 	p.kind, p.path = head, before.Top
 	p.head("HEAD", before.Dir, before.Head, after.Head)
 	p.kind = ref

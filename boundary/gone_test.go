@@ -61,3 +61,53 @@ func TestItsDirectoryIsGone(t *testing.T) {
 		t.Error("the repository is gone too, and nothing is said")
 	}
 }
+
+// The objects are destroyed and everything that names them stays.
+func TestCommitsAreGone(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.git("update-ref", "refs/tags/file", w.git("rev-parse", "HEAD:one")) // no commit at all
+	object := func(rev string) string {
+		oid := w.git("rev-parse", rev)
+		return filepath.Join(w.repo, ".git", "objects", oid[:2], oid[2:])
+	}
+	remove := func(name string) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// That was so before the run.
+	w.git("checkout", "-q", "--orphan", "x")
+	w.commit("x")
+	w.git("checkout", "-q", "main")
+	remove(object("x"))
+	before := w.take(w.repo)
+	w.git("tag", "blob", w.git("rev-parse", "HEAD:two"))
+	if words, _ := w.check(before); !slices.Equal(words, []string{"tag created refs/tags/blob"}) {
+		t.Errorf("nothing is gone: %q", words)
+	}
+
+	before = w.take(w.repo)
+	w.git("commit-graph", "write", "--reachable")
+	gone := w.git("rev-parse", "side")
+	remove(object("side"))
+	words, changes := w.check(before)
+	if !slices.Equal(words, []string{"commit gone refs/heads/side"}) || changes[0].Before != gone {
+		t.Errorf("%q %+v", words, changes)
+	}
+
+	before = w.take(w.repo)
+	all, err := filepath.Glob(filepath.Join(w.repo, ".git", "objects", "??"))
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for _, dir := range all {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if words, _ := w.check(before); !slices.Equal(words, []string{"commit gone HEAD"}) {
+		t.Errorf("all of them: %q", words)
+	}
+}

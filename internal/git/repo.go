@@ -230,7 +230,10 @@ func Has(ctx context.Context, run Runner, dir, oid string) (bool, error) {
 func Existing(ctx context.Context, run Runner, dir string, oids []string) (map[string]bool, error) {
 	there := map[string]bool{}
 	for some := range slices.Chunk(oids, 500) { // well below any limit of a command line
-		out, err := run.git(ctx, dir, slices.Concat([]string{"rev-list", "--no-walk=unsorted", "--ignore-missing"}, some, []string{"--"})...)
+		// The commit-graph lists commits without their objects (git 2.43.1 and
+		// others believe it).
+		graph := []string{"-c", "core.commitGraph=false"}
+		out, err := run.gitWith(ctx, dir, graph, slices.Concat([]string{"rev-list", "--no-walk=unsorted", "--ignore-missing"}, some, []string{"--"})...)
 		if err != nil {
 			return nil, err
 		}
