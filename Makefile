@@ -26,6 +26,7 @@ fast: ## the fast loop under the race detector
 
 real: ## real CLIs from the npm registry on the scripted model, kill tests, heavy sizes
 	@command -v npm >/dev/null || { echo "make real needs npm: apt-get install npm, or https://nodejs.org"; exit 1; }
+	@sh test/needs.sh bwrap:bubblewrap curl:curl
 	$(GO) test -tags real -timeout 45m -p 1 ./...
 
 bench: ## the numbers of docs/benchmarks.md
