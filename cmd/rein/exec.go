@@ -91,7 +91,8 @@ func (c *execCmd) Run(a *app) error {
 		signal.Notify(sigs, syscall.SIGQUIT)
 	}
 	a.ownQuit()
-	defer signal.Stop(sigs)
+	// They are never given back: the process ends after this, and one more Ctrl-C
+	// at that moment would turn its exit code into a death by signal.
 	running := make(chan *host.Process, 1)
 	go endOnSignal(sigs, cancel, running)
 	h := host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)

@@ -133,7 +133,8 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		signal.Notify(sigs, syscall.SIGQUIT)
 	}
 	a.ownQuit()
-	defer signal.Stop(sigs)
+	// They are never given back: the process ends after this, and one more Ctrl-C
+	// at that moment would turn its exit code into a death by signal.
 	// Whoever reads our stdout may go away (| head -1). Without this the Go
 	// runtime would end us with SIGPIPE, and the run with us. It must be Notify:
 	// an ignored signal would be inherited by the agent.
