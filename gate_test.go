@@ -207,8 +207,14 @@ func TestGateProgramGone(t *testing.T) {
 			s := newStage(t)
 			s.opts.Judge = (&judge{}).decide
 			program := filepath.Join(t.TempDir(), "keeper")
-			if err := os.Link(self(t), program); err != nil {
-				t.Skip("no hard links here:", err)
+			if err := os.Link(self(t), program); err != nil { // another file system
+				b, err := os.ReadFile(self(t))
+				if err == nil {
+					err = os.WriteFile(program, b, 0o700)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
 			}
 			s.opts.Keeper = []string{program, "keeper"}
 			task := s.scenario(name, fakeagent.Scenario{Steps: []fakeagent.Step{{Do: "wait_file", Path: filepath.Join(s.dir, "go")}, innocent, {Do: "result"}}})

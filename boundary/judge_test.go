@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -300,7 +301,10 @@ func TestFilesThroughTheShell(t *testing.T) {
 	dir := filepath.Join(w.repo, ".git", "hooks")
 	for name, to := range map[string]string{"link": "pre-commit", "dangling": "nowhere", "away": w.base} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Skip("no links here: ", err)
+			if runtime.GOOS == "windows" {
+				t.Skip("links need a privilege on Windows: ", err)
+			}
+			t.Fatal(err)
 		}
 	}
 	tails := []string{filepath.Join(w.repo, ".git", "logs", "HEAD"), filepath.Join(dir, "link"), w.at("nowhere"), w.base}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -57,8 +58,11 @@ func newWorld(t *testing.T, change ...func(*block.Options)) *world {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Fatal("git is needed: apt-get install git")
 	}
+	if runtime.GOOS == "windows" {
+		t.Skip("blocks are not placed on Windows")
+	}
 	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no POSIX shell")
+		t.Fatal("a POSIX shell is needed: apt-get install dash")
 	}
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -3,6 +3,7 @@
 package hosttest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -113,7 +114,11 @@ func (p *badOwner) Write(ctx context.Context, b []byte) error {
 		}
 	case "keeps the caller's buffer":
 		go func() {
-			time.Sleep(10 * time.Millisecond)
+			// Until the caller has used its buffer again, as it may.
+			given := bytes.Clone(b)
+			for end := time.Now().Add(10 * time.Second); bytes.Equal(given, b) && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
 			_ = p.Process.Write(ctx, b)
 		}()
 		return nil

@@ -11,7 +11,7 @@ func TestOutside(t *testing.T) {
 	dir := repository(t)
 	base := filepath.Dir(dir)
 	if !Outside(base) {
-		t.Skip("the temporary directory is in a repository: ", base)
+		t.Fatal("the temporary directory is in a repository, set TMPDIR to one that is not: ", base)
 	}
 	at := func(n string) string { return filepath.Join(base, n) }
 	mkdir := func(name string) string {
