@@ -1,9 +1,8 @@
 package agent
 
 import (
-	"strings"
-
 	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/internal/shell"
 )
 
 // Gate is an optional ability of an Agent, found by assertion: it knows the
@@ -48,11 +47,7 @@ func Permit() driver.Reply { return driver.Reply{Stdout: []byte(Yes + "\n")} }
 // for a yes (claude 2.1.332, codex 0.171.0), and codex an exit 2 without a text
 // too.
 func (h *Hook) Shell() string {
-	words := make([]string, len(h.Argv))
-	for i, w := range h.Argv {
-		words[i] = quote(w)
-	}
-	return "r=$(" + strings.Join(words, " ") + ") && [ \"$r\" = " + Yes + " ] || { echo 'refused by rein' >&2; exit 2; }"
+	return "r=$(" + shell.Join(h.Argv) + ") && [ \"$r\" = " + Yes + " ] || { echo 'refused by rein' >&2; exit 2; }"
 }
 
 // HookTimeout, in seconds, is what a CLI is told to wait for its hook. One that
@@ -61,10 +56,3 @@ func (h *Hook) Shell() string {
 // milliseconds it fits 31 bits, beyond which the timers of JavaScript fire at
 // once.
 const HookTimeout = 2_000_000
-
-func quote(s string) string {
-	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,") == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/rein-run/rein/internal/typo"
 )
 
 // Registry is the set of agents that a program knows. It is a value: there is
@@ -76,7 +78,7 @@ func (r Registry) near(want string) string {
 	best, bestAt := "", 3 // at most two edits away
 	for _, a := range r.agents {
 		for _, name := range append([]string{a.Name()}, a.Capabilities("").Aliases...) {
-			d := distance(want, name)
+			d := typo.Distance(want, name)
 			if strings.HasPrefix(name, want) || strings.HasPrefix(want, name) {
 				d = min(d, 1)
 			}
@@ -86,28 +88,4 @@ func (r Registry) near(want string) string {
 		}
 	}
 	return best
-}
-
-// distance is the edit distance with transpositions of neighbours counted as
-// one edit, the most frequent typing mistake.
-func distance(a, b string) int {
-	prev2, prev, cur := []int(nil), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cur[j] = min(cur[j], prev2[j-2]+1)
-			}
-		}
-		prev2, prev, cur = prev, cur, make([]int, len(b)+1)
-	}
-	return prev[len(b)]
 }

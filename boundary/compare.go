@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/internal/shell"
 )
 
 // Change is one difference between two snapshots.
@@ -310,23 +311,5 @@ func command(dir string, args ...string) string {
 }
 
 func line(args ...string) string {
-	quoted := make([]string, len(args))
-	for i, a := range args {
-		quoted[i] = quote(a)
-	}
-	return strings.Join(quoted, " ")
-}
-
-func quote(s string) string {
-	safe := s != "" && strings.IndexFunc(s, func(c rune) bool {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-			return false
-		}
-		return !strings.ContainsRune("_-./:@%+,=", c)
-	}) < 0
-	if safe {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+	return shell.Join(args)
 }

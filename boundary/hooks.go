@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/internal/shell"
 )
 
 // Hook is one program of the repository that git may run, or another file beside
@@ -143,7 +144,7 @@ func (p *pair) hooks() {
 			if b.Exec {
 				mode = "+x"
 			}
-			c.Restore = p.git("cat-file", "blob", b.OID) + " > " + quote(b.Path) + " && " + line("chmod", mode, b.Path)
+			c.Restore = p.git("cat-file", "blob", b.OID) + " > " + shell.Quote(b.Path) + " && " + line("chmod", mode, b.Path)
 			c.needs = []string{b.OID}
 			if there && a.Link { // never through a link to what it names
 				c.Restore = line("rm", b.Path) + " && " + c.Restore

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/rein-run/rein/internal/typo"
 )
 
 // Error is a value or a key that cannot be used, and where it stands.
@@ -75,7 +77,7 @@ func nearest(name string, known []string) string {
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, k := range known {
 		// of two that are as close, the one that begins alike: totl is total
-		if d := 64*distance(plain, k) - common(plain, k); d < least && d <= 2*64 {
+		if d := 64*typo.Distance(plain, k) - common(plain, k); d < least && d <= 2*64 {
 			best, least = k, d
 		}
 	}
@@ -91,28 +93,4 @@ func common(a, b string) int {
 		n++
 	}
 	return n
-}
-
-// distance is the number of letters to insert, remove or replace. Long names
-// are not compared: they come from a file that somebody else wrote.
-func distance(a, b string) int {
-	if len(a) > 40 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			last, row[j+1] = row[j+1], min(row[j]+1, row[j+1]+1, last+cost)
-		}
-	}
-	return row[len(b)]
 }

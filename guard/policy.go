@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/agent"
+	"github.com/rein-run/rein/internal/typo"
 )
 
 // New makes the policy of a Config. Its errors are *Error: everything that is
@@ -241,7 +242,7 @@ func nearest(want string, known []string) string {
 	}
 	best, bestAt := "", 3
 	for _, k := range known {
-		if d := distance(want, k); d < bestAt && d < len(k)/2 {
+		if d := typo.Distance(want, k); d < bestAt && d < len(k)/2 {
 			best, bestAt = k, d
 		}
 	}
@@ -249,26 +250,6 @@ func nearest(want string, known []string) string {
 		return ""
 	}
 	return "; did you mean " + best + "?"
-}
-
-// distance is the number of edits between two short strings.
-func distance(a, b string) int {
-	prev, cur := make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range prev {
-		prev[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		cur[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
-			}
-			cur[j] = min(prev[j]+1, cur[j-1]+1, prev[j-1]+cost)
-		}
-		prev, cur = cur, prev
-	}
-	return prev[len(b)]
 }
 
 // evidence is argv as words, short and printable.

@@ -12,6 +12,7 @@ import (
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/config"
+	"github.com/rein-run/rein/internal/shell"
 	"github.com/rein-run/rein/watch"
 )
 
@@ -27,7 +28,7 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 	fmt.Fprintf(w, "mode       %s\n", p.Mode)
 	fmt.Fprintf(w, "host       %s\n", p.Host)
 	fmt.Fprintf(w, "directory  %s\n", p.Dir)
-	fmt.Fprintf(w, "argv       %s\n", quoteArgv(p.Argv))
+	fmt.Fprintf(w, "argv       %s\n", shell.Join(p.Argv))
 	fmt.Fprintf(w, "env set    %s\n", cmp.Or(strings.Join(p.Env, " "), "nothing"))
 	fmt.Fprintf(w, "env unset  %s\n", unset(p.Unset))
 	fmt.Fprintf(w, "files      %s\n", cmp.Or(strings.Join(p.Files, " "), "none"))
@@ -107,17 +108,4 @@ func unset(names []string) string {
 		}
 	}
 	return cmp.Or(strings.Join(here, " "), "nothing that is set here")
-}
-
-// quoteArgv writes an argv so that a shell would read it back.
-func quoteArgv(argv []string) string {
-	q := make([]string, len(argv))
-	for i, s := range argv {
-		if s != "" && !strings.ContainsAny(s, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
-			q[i] = s
-			continue
-		}
-		q[i] = "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-	}
-	return strings.Join(q, " ")
 }

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"github.com/rein-run/rein/host/driver"
+	"github.com/rein-run/rein/internal/shell"
 )
 
 // Options say what is refused, and where.
@@ -177,9 +178,9 @@ func gitCount(env driver.Env) int {
 // hook is the script with what it has to know.
 func hook(o Options, count int) []byte {
 	return []byte(strings.NewReplacer(
-		"@REPO@", Quote(o.Repo.CommonDir),
-		"@BRANCH@", Quote(o.Branch),
-		"@HOOKS@", Quote(o.Repo.HooksPath),
+		"@REPO@", shell.Quote(o.Repo.CommonDir),
+		"@BRANCH@", shell.Quote(o.Branch),
+		"@HOOKS@", shell.Quote(o.Repo.HooksPath),
 		"@COUNT@", strconv.Itoa(count),
 	).Replace(hookScript))
 }
@@ -235,7 +236,7 @@ func (s *Set) shims(o Options) {
 	dir := path.Join(o.Dir, "shims")
 	for _, name := range slices.Sorted(maps.Keys(denied)) {
 		script := strings.NewReplacer(
-			"@NAME@", Quote(name), "@DIR@", Quote(dir), "@DENIED@", Quote(strings.Join(denied[name], "\n")),
+			"@NAME@", shell.Quote(name), "@DIR@", shell.Quote(dir), "@DENIED@", shell.Quote(strings.Join(denied[name], "\n")),
 		).Replace(shimScript)
 		s.Files = append(s.Files, File{Name: "shims/" + name, Data: []byte(script)})
 	}
@@ -250,6 +251,3 @@ func plain(s string) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 	}) < 0
 }
-
-// Quote makes one word of s for a POSIX shell.
-func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
