@@ -86,6 +86,17 @@ type Invocation struct {
 	// Gate makes the CLI ask before it runs a tool; nil: it does not. Only for
 	// an agent whose Capabilities say Gate.
 	Gate *Hook
+	// Rules is the text of the user's rules, given to the agent as it stands; ""
+	// for none.
+	Rules string
+	// RulesBy is the way they take; "" is the first of Capabilities.Rules.
+	RulesBy RuleChannel
+	// Observer asks for a look from outside: read-only, without the user's own
+	// configuration and without a shell. Only where Capabilities say so.
+	Observer bool
+	// Schema is a JSON schema, an object, that the answer has to match; nil for
+	// none. Only where Capabilities say so.
+	Schema []byte
 }
 
 // Withhold is what a CLI is to refuse by its own means.
@@ -209,6 +220,24 @@ type Capabilities struct {
 	CredentialsIf map[string][]string
 	// Scrub are variables that are always removed (nested-agent markers).
 	Scrub []string
+
+	// Rules are the ways by which the CLI takes rules, the best first; none: it
+	// takes no rules.
+	Rules []RuleChannel
+	// RulesFile is the file of RulesByFile, relative to Invocation.Dir, slashes:
+	// "AGENTS.md".
+	RulesFile string
+	// Observer and Schema are what an Invocation may ask for.
+	Observer bool
+	Schema   bool
+	// PTY: the CLI does not work without a terminal.
+	PTY bool
+	// Roams: the CLI may work elsewhere than in Invocation.Dir: in a worktree of
+	// its own making, or in the main checkout of a linked one.
+	Roams bool
+	// Metered: every run costs money, whatever the login; else a subscription may
+	// pay for it.
+	Metered bool
 }
 
 // Kind is what a Reading tells.

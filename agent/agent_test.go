@@ -103,6 +103,12 @@ func TestValidate(t *testing.T) {
 		{"double dash", all, Invocation{Prompt: "x", Args: []string{"--"}}, ErrArgument, ""},
 		{"NUL in an argument", all, Invocation{Prompt: "x", Args: []string{"a\x00"}}, ErrArgument, "NUL"},
 		{"long argument", all, Invocation{Prompt: "x", Args: []string{strings.Repeat("a", MaxArg)}}, ErrArgument, "131071"},
+		{"no rules", Capabilities{}, Invocation{Prompt: "x", Rules: "r"}, ErrUnsupported, "into the prompt"},
+		{"other rules", Capabilities{Rules: []RuleChannel{RulesByPrompt}}, Invocation{Prompt: "x", Rules: "r", RulesBy: RulesByFile}, ErrUnsupported, "use prompt"},
+		{"NUL in rules", Capabilities{Rules: []RuleChannel{RulesByPrompt}}, Invocation{Prompt: "x", Rules: "\x00"}, ErrPrompt, "NUL"},
+		{"no observer", all, Invocation{Prompt: "x", Observer: true}, ErrUnsupported, "read-only"},
+		{"no schema", all, Invocation{Prompt: "x", Schema: []byte("{}")}, ErrUnsupported, "in the prompt"},
+		{"bad schema", Capabilities{Schema: true}, Invocation{Prompt: "x", Schema: []byte("null")}, ErrArgument, "object"},
 		{"reserved", all, Invocation{Prompt: "x", Args: []string{"--model=gpt-5"}}, ErrArgument, "use the model of the run"},
 	} {
 		err := Validate(stub{"grok", c.caps}, c.inv, Facts{OS: "linux"})

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -49,6 +50,29 @@ func Validate(a Agent, inv Invocation, f Facts) error {
 	}
 	if inv.Gate != nil && (!c.Gate || len(inv.Gate.Argv) == 0) {
 		return fail(ErrUnsupported, "gate", "this version does not ask before it runs a tool")
+	}
+	if inv.Rules != "" {
+		if strings.ContainsRune(inv.Rules, 0) {
+			return fail(ErrPrompt, "", "the rules contain a NUL byte; remove it")
+		}
+		switch by := inv.RuleChannel(c); {
+		case len(c.Rules) == 0:
+			return fail(ErrUnsupported, "rules", "this CLI takes none that Rein knows of; write them into the prompt")
+		case !slices.Contains(c.Rules, by):
+			return fail(ErrUnsupported, "rules by "+string(by), "use "+or(c.Rules))
+		}
+	}
+	if inv.Observer && !c.Observer {
+		return fail(ErrUnsupported, "observer", "this CLI cannot be kept from the shell and from the user's configuration; use read-only mode")
+	}
+	if inv.Schema != nil {
+		if !c.Schema {
+			return fail(ErrUnsupported, "schema", "this CLI does not hold its answer to a schema; describe the form in the prompt")
+		}
+		var object map[string]json.RawMessage
+		if err := json.Unmarshal(inv.Schema, &object); err != nil || object == nil {
+			return fail(ErrArgument, "schema", "it is not a JSON object")
+		}
 	}
 	if err := checkModel(a, c, inv.Model); err != nil {
 		return err
