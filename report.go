@@ -272,9 +272,15 @@ const (
 // Event is one line of `rein run --json`.
 type Event struct {
 	Schema  string         `json:"schema,omitempty"` // on the first line only
-	Type    string         `json:"type"`             // reading, retry, report
+	Type    string         `json:"type"`             // reading, retry, report, detached
 	Offset  int64          `json:"offset,omitempty"` // of the line in the transcript
 	Reading *agent.Reading `json:"reading,omitempty"`
 	Report  *Report        `json:"report,omitempty"` // retry: of the attempt that failed
 	Pause   *Pause         `json:"pause,omitempty"`  // retry: what follows
+
+	// Of detached, which is the only line: the run, its directory, and the
+	// process that supervises it in the background.
+	ID     string `json:"id,omitempty"`
+	RunDir string `json:"run_dir,omitempty"`
+	PID    int    `json:"pid,omitempty"`
 }

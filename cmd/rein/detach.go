@@ -2,14 +2,15 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 
 	"github.com/rein-run/rein"
+	"github.com/rein-run/rein/cmd/rein/internal/tui"
 )
 
 // detachVar tells a rein that was started by detach so, and is removed from
@@ -38,9 +39,22 @@ func detachedArgs() []string {
 
 // news is what the background rein says over its pipe, once.
 type news struct {
-	ID    string `json:"id,omitempty"`
-	Error string `json:"error,omitempty"`
-	Code  int    `json:"code,omitempty"`
+	ID    string   `json:"id,omitempty"`
+	Dir   string   `json:"dir,omitempty"`   // of the run
+	Notes []string `json:"notes,omitempty"` // for the user: what a foreground run says on stderr at its start
+
+	Error  string       `json:"error,omitempty"`
+	Code   int          `json:"code,omitempty"`
+	Report *rein.Report `json:"report,omitempty"` // why the agent did not start
+}
+
+// failure is the news of a run that did not start.
+func failure(err error, rep *rein.Report) news {
+	n := news{Error: oneLine(err), Code: codeOf(err), Report: rep}
+	if ec, ok := errors.AsType[exitCode](err); ok {
+		n.Code = int(ec)
+	}
+	return n
 }
 
 // detach starts this rein again in a session of its own, waits until the agent
@@ -88,13 +102,24 @@ func (c *runCmd) detach(a *app) error {
 	}
 	if n.Error != "" {
 		_ = cmd.Wait()
+		if c.JSON && n.Report != nil {
+			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: n.Report})
+		}
 		fmt.Fprintln(a.stderr, "rein: "+n.Error)
 		return exitCode(n.Code)
 	}
-	if _, err := fmt.Fprintln(a.stdout, n.ID); err != nil {
+	if c.JSON {
+		err = json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "detached", ID: n.ID, RunDir: n.Dir, PID: cmd.Process.Pid})
+	} else {
+		_, err = fmt.Fprintln(a.stdout, n.ID)
+	}
+	if err != nil {
 		return fmt.Errorf("run %s works in the background, but stdout cannot be written: %w", n.ID, err)
 	}
 	if !c.Quiet {
+		for _, note := range n.Notes {
+			fmt.Fprintln(a.stderr, "rein: "+tui.Clean(note))
+		}
 		fmt.Fprintf(a.stderr, "rein: working in the background: rein runs attach %[1]s, rein runs stop %[1]s\n", n.ID)
 	}
 	return cmd.Process.Release()
@@ -105,29 +130,15 @@ func (c *runCmd) runDetached(a *app) error {
 	os.Unsetenv(detachVar)
 	pipe := os.NewFile(newsFd, "detach")
 	defer pipe.Close()
-	var log strings.Builder
 	told := false
-	tell := func(n news) {
+	// Nobody reads what it would write: the parent prints the start, and viewers
+	// come with `rein runs attach`.
+	c.JSON = false
+	return c.run(a, func(n news) {
 		if !told {
 			told = true
 			json.NewEncoder(pipe).Encode(n)
 			pipe.Close()
 		}
-	}
-	err := c.run(a, func(id string, err error) {
-		if err == nil {
-			tell(news{ID: id})
-			return
-		}
-		code := rein.ExitFailed
-		switch err.(type) {
-		case usageError:
-			code = rein.ExitUsage
-		case startError:
-			code = rein.ExitNotStarted
-		}
-		log.WriteString(oneLine(err))
-		tell(news{Error: log.String(), Code: code})
 	})
-	return err
 }

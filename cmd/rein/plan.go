@@ -16,8 +16,8 @@ import (
 	"github.com/rein-run/rein/watch"
 )
 
-func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
-	if asJSON {
+func printPlan(a *app, p *rein.Plan, cfg *config.Config, c *runCmd) error {
+	if c.JSON {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetIndent("", "  ")
 		return enc.Encode(p)
@@ -32,6 +32,7 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 	fmt.Fprintf(w, "env set    %s\n", cmp.Or(strings.Join(p.Env, " "), "nothing"))
 	fmt.Fprintf(w, "env unset  %s\n", unset(p.Unset))
 	fmt.Fprintf(w, "files      %s\n", cmp.Or(strings.Join(p.Files, " "), "none"))
+	fmt.Fprintf(w, "stdout     %s\n", c.onStdout())
 	// Every clock and limit that is in force, and who said so.
 	set := map[string]config.Value{}
 	for _, v := range cfg.Values() {
@@ -68,6 +69,17 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, asJSON bool) error {
 	fmt.Fprintf(w, "told       by the side of the prompt:\n%s", p.Told)
 	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
 	return w.Flush()
+}
+
+// onStdout is what the run would write there.
+func (c *runCmd) onStdout() string {
+	switch {
+	case c.Detach:
+		return "the id of the run, which works in the background (--detach)"
+	case c.Raw:
+		return "the agent's own output (--raw)"
+	}
+	return "the answer"
 }
 
 func withheld(p *rein.Plan) []string {

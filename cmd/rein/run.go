@@ -95,20 +95,24 @@ func (c *runCmd) Run(a *app) error {
 	if detached() {
 		return c.runDetached(a)
 	}
+	if c.Raw && c.Detach {
+		return usage("--raw and --detach: nothing is shown of a run in the background: rein runs attach --raw ID shows it")
+	}
 	if c.Detach && !c.DryRun {
 		return c.detach(a)
 	}
 	return c.run(a, nil)
 }
 
-// run is the verb; started, if any, is told the id or why there is none.
-func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
+// run is the verb; started, if any, is told of the run, or why there is none.
+func (c *runCmd) run(a *app, started func(news)) (err error) {
 	if started == nil {
-		started = func(string, error) {}
+		started = func(news) {}
 	}
+	var refused *rein.Report
 	defer func() {
 		if err != nil {
-			started("", err)
+			started(failure(err, refused))
 		}
 	}()
 	task, opts, cfg, err := c.task(a)
@@ -151,8 +155,10 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		if err != nil {
 			return notStarted(err)
 		}
-		c.unknownVersion(a, plan)
-		return printPlan(a, plan, cfg, c.JSON)
+		if note := unknownVersion(plan); note != "" && !c.Quiet {
+			fmt.Fprintln(a.stderr, "rein: "+note)
+		}
+		return printPlan(a, plan, cfg, c)
 	}
 
 	screen := tui.New(a.stderr, &tui.Options{Quiet: c.Quiet || c.Detach})
@@ -174,8 +180,16 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		Started: func(run *rein.Run) {
 			r = run
 			handle <- r
-			started(r.ID(), nil)
-			c.unknownVersion(a, r.Plan())
+			plan := r.Plan()
+			note := unknownVersion(plan)
+			n := news{ID: r.ID(), Dir: r.Dir(), Notes: plan.Warnings}
+			if note != "" {
+				n.Notes = slices.Insert(slices.Clone(n.Notes), 0, note)
+			}
+			started(n)
+			if note != "" && !c.Quiet {
+				fmt.Fprintln(a.stderr, "rein: "+note)
+			}
 			screen.Start(r)
 			// Viewers follow the file at their own pace: a slow reader of our
 			// stdout holds nothing back and misses nothing.
@@ -192,11 +206,12 @@ func (c *runCmd) run(a *app, started func(id string, err error)) (err error) {
 		},
 	}, opts)
 	if r == nil {
+		refused = rein.NotStartedReport(task, err)
 		if c.JSON {
-			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: rein.NotStartedReport(task, err)})
+			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: refused})
 		}
 		if c.Report != "" {
-			writeReportFile(c.Report, rein.NotStartedReport(task, err))
+			writeReportFile(c.Report, refused)
 		}
 		if code, ok := cancelledCode(ctx); ok {
 			fmt.Fprintf(a.stderr, "rein: %s before the agent started\n", context.Cause(ctx))
@@ -519,10 +534,11 @@ func (c *runCmd) prompt(a *app) (string, error) {
 // unknownVersion says that an executable may not be what it is taken for. A
 // wrapper script that prints something of its own is a good reason; a wrong
 // --agent-exe is another.
-func (c *runCmd) unknownVersion(a *app, p *rein.Plan) {
-	if p.Version == "" && !c.Quiet {
-		fmt.Fprintf(a.stderr, "rein: %s says no version of %s: a wrapper, or another program?\n", p.Exe, p.Agent)
+func unknownVersion(p *rein.Plan) string {
+	if p.Version != "" {
+		return ""
 	}
+	return fmt.Sprintf("%s says no version of %s: a wrapper, or another program?", p.Exe, p.Agent)
 }
 
 // notStarted says why, and picks the exit code: what was typed wrongly is 2,
