@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,32 +13,61 @@ import (
 )
 
 // checkReportFile refuses before the start what could not be written after it,
-// and a link: what it leads to would be written without having been named.
-func checkReportFile(name string) error {
+// and a link: what it leads to would be written without having been named. from
+// is who named the file: a flag, a variable or a place in a configuration file.
+func checkReportFile(name, from string) error {
 	if name == "" {
 		return nil
 	}
 	info, err := os.Lstat(name)
-	if err == nil {
-		switch {
-		case info.IsDir():
-			return usage("--report: %s is a directory: name a file in it", name)
-		case info.Mode()&fs.ModeSymlink != 0 && !system(name):
-			to, _ := os.Readlink(name)
-			return usage("--report: %s is a symbolic link to %s: name the file itself, or remove the link", name, to)
-		}
+	switch {
+	case err == nil && info.IsDir():
+		return usage("%s: %s is a directory: name a file in it", from, name)
+	case err == nil && info.Mode()&fs.ModeSymlink != 0 && !system(name):
+		to, _ := os.Readlink(name)
+		return usage("%s: %s is a symbolic link to %s: name the file itself, or remove the link", from, name, to)
+	case err == nil && inPlace(info, name):
 		f, err := os.OpenFile(name, os.O_WRONLY|nonblock, 0) // a FIFO that nobody reads is refused, not waited for
 		if err != nil {
-			return usage("--report: %s", err)
+			return usage("%s: %s", from, reportTrouble(name, err))
 		}
 		return f.Close()
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
+	// As it will be written: a file that may be written in a directory that may
+	// not cannot be replaced.
+	f, err := newReportFile(name)
 	if err != nil {
-		return usage("--report: %s", err)
+		return usage("%s: %s", from, reportTrouble(name, err))
 	}
 	f.Close()
 	return os.Remove(f.Name())
+}
+
+func newReportFile(name string) (*os.File, error) {
+	return os.CreateTemp(filepath.Dir(name), ".rein-report-*")
+}
+
+// reportTrouble is an error of the file system in terms of the file that was
+// asked for: the one that is made first and takes its place is nobody's business.
+func reportTrouble(name string, err error) error {
+	dir := filepath.Dir(name)
+	cause := err
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		cause = pe.Err
+	}
+	if le, ok := errors.AsType[*os.LinkError](err); ok {
+		cause = le.Err
+	}
+	info, serr := os.Stat(dir)
+	switch {
+	case errors.Is(serr, fs.ErrNotExist):
+		return fmt.Errorf("%s: there is no directory %s: make it, or name another file", name, dir)
+	case serr == nil && !info.IsDir():
+		return fmt.Errorf("%s: %s is a file, not a directory: name another file", name, dir)
+	case errors.Is(err, fs.ErrPermission) && !strings.HasPrefix(dir, "/dev"):
+		return fmt.Errorf("%s: nothing may be written in %s (%w): name another file", name, dir, cause)
+	}
+	return fmt.Errorf("%s: %w", name, cause)
 }
 
 // system says that a name is the system's own: /dev/stdout is a link to what
@@ -56,7 +86,7 @@ func writeReportFile(name string, rep *rein.Report) error {
 		return err
 	}
 	b = append(b, '\n')
-	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() && (info.Mode()&fs.ModeSymlink == 0 || system(name)) {
+	if info, err := os.Lstat(name); err == nil && inPlace(info, name) {
 		f, err := os.OpenFile(name, os.O_WRONLY|os.O_APPEND|nonblock, 0)
 		if err != nil {
 			return err
@@ -64,9 +94,9 @@ func writeReportFile(name string, rep *rein.Report) error {
 		_, err = f.Write(b)
 		return errors.Join(err, f.Close())
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), ".rein-report-*")
+	f, err := newReportFile(name)
 	if err != nil {
-		return err
+		return reportTrouble(name, err)
 	}
 	_, err = f.Write(b)
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -74,6 +104,13 @@ func writeReportFile(name string, rep *rein.Report) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
+		return reportTrouble(name, err)
 	}
-	return err
+	return nil
+}
+
+// inPlace says that the file is written to and not replaced: a pipe, a device,
+// what the shell has opened.
+func inPlace(info fs.FileInfo, name string) bool {
+	return !info.Mode().IsRegular() && (info.Mode()&fs.ModeSymlink == 0 || system(name))
 }

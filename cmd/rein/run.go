@@ -120,7 +120,7 @@ func (c *runCmd) run(a *app, started func(news)) (err error) {
 		return err
 	}
 	c.Report = cfg.Report
-	if err := checkReportFile(c.Report); err != nil {
+	if err := checkReportFile(c.Report, cfg.Origin("report").String()); err != nil {
 		return err
 	}
 
@@ -234,7 +234,7 @@ func (c *runCmd) run(a *app, started func(news)) (err error) {
 	lost := false
 	if c.Report != "" {
 		if err := writeReportFile(c.Report, rep); err != nil {
-			fmt.Fprintf(a.stderr, "rein: --report: %s\n", oneLine(err))
+			fmt.Fprintf(a.stderr, "rein: %s: %s: rein runs show --json %s has it\n", cfg.Origin("report"), oneLine(err), r.ID())
 			lost = true
 		}
 	}
