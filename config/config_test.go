@@ -226,6 +226,41 @@ func TestEveryVariable(t *testing.T) {
 	}
 }
 
+// A variable that Rein does not know is a typing error, as a key of a file is.
+func TestUnknownVariables(t *testing.T) {
+	p := newYard(t)
+	for kv, want := range map[string]string{
+		"REIN_MODLE=x":                `REIN_MODLE: there is no such variable: did you mean REIN_MODEL?`,
+		"REIN_STATEDIR=/x":            `REIN_STATEDIR: there is no such variable: did you mean REIN_STATE_DIR?`,
+		"REIN_AGENTS=x":               `REIN_AGENTS: agents can be set in a file only`,
+		"REIN_total=5m":               `REIN_total: there is no such variable: write REIN_TOTAL`,
+		"REIN_SOMETHING_ELSE=hunter2": `REIN_SOMETHING_ELSE: there is no such variable: unset it (the variables are REIN_ and a key: agent, model, `,
+		"REIN_=1":                     `REIN_: there is no such variable: unset it`,
+		"REIN_M\x1b[1m=1":             `REIN_M?[1m: there is no such variable`,
+		"REIN_MODEL=m":                "",
+		"REIN_MODLE=":                 "",
+		"REIN_LABELS=a=b":             "",
+		"REIN_RUN=a/b":                "",
+		"REIN_TEST_ANYTHING=1":        "",
+		"REINDEER=1":                  "",
+		"rein_model=1":                "",
+	} {
+		_, err := Load(p.sub, p.env, &Options{Environ: []string{"HOME=/x", kv}})
+		switch {
+		case want == "" && err != nil:
+			t.Errorf("%q: %v", kv, err)
+		case want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)):
+			t.Errorf("%q: %v, want %s", kv, err, want)
+		case err != nil && strings.Contains(err.Error(), "hunter2"):
+			t.Errorf("%q: the value is told: %v", kv, err)
+		}
+	}
+	_, err := Load(p.sub, p.env, &Options{Environ: []string{"REIN_MODLE=x", "REIN_AGNET=y"}})
+	if err == nil || !strings.Contains(err.Error(), "REIN_MODLE") || !strings.Contains(err.Error(), "REIN_AGENT?") {
+		t.Errorf("both are told: %v", err)
+	}
+}
+
 func TestLabelsComeTogether(t *testing.T) {
 	p := newYard(t)
 	p.user("labels: {a: user, b: user}")

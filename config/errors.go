@@ -56,7 +56,9 @@ func (v given) userFileName() string {
 
 // show quotes what a file says so that it can be printed: short, and without
 // control characters.
-func show(s string) string {
+func show(s string) string { return `"` + printable(s) + `"` }
+
+func printable(s string) string {
 	const most = 40
 	r := []rune(s)
 	if len(r) > most {
@@ -67,12 +69,20 @@ func show(s string) string {
 			r[i] = '?'
 		}
 	}
-	return `"` + string(r) + `"`
+	return string(r)
 }
 
 // nearest is ": did you mean X?" for a name that is close to one of those, and
 // else the list of them.
 func nearest(name string, known []string) string {
+	if best := closest(name, known); best != "" {
+		return fmt.Sprintf(": did you mean %q?", best)
+	}
+	return ": there are " + strings.Join(known, ", ")
+}
+
+// closest is the known name that was probably meant, "" for none.
+func closest(name string, known []string) string {
 	best, least := "", 3*64
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, k := range known {
@@ -81,10 +91,7 @@ func nearest(name string, known []string) string {
 			best, least = k, d
 		}
 	}
-	if best != "" {
-		return fmt.Sprintf(": did you mean %q?", best)
-	}
-	return ": there are " + strings.Join(known, ", ")
+	return best
 }
 
 func common(a, b string) int {

@@ -65,6 +65,9 @@ var keys = []key{
 	{name: "prices"},
 }
 
+// variable says that there is one for the key.
+func (k *key) variable() bool { return k.set != nil || k.name == "labels" }
+
 func keyNames() []string {
 	var names []string
 	for _, k := range keys {

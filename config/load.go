@@ -40,6 +40,9 @@ type Options struct {
 	// NoProject leaves the project's file alone, for who wants what only the
 	// user may settle.
 	NoProject bool
+	// Environ is the environment as NAME=VALUE: an unknown REIN_ variable in it
+	// is an error, as an unknown key of a file is. nil: not looked at.
+	Environ []string
 }
 
 // Load reads the user's file, the project's file that is nearest to dir, and
@@ -82,7 +85,7 @@ func Load(dir string, env func(string) string, o *Options) (*Config, error) {
 			return nil, err
 		}
 	}
-	if err := r.variables(env); err != nil {
+	if err := errors.Join(unknownVariables(o.Environ), r.variables(env)); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -197,7 +200,7 @@ func (r *reader) variables(env func(string) string) error {
 		k := &keys[i]
 		name := variable(k.name)
 		value := env(name)
-		if value == "" || k.set == nil && k.name != "labels" {
+		if value == "" || !k.variable() {
 			continue
 		}
 		v := r.given(value, k.name, Origin{Source: Variable, Name: name})
@@ -222,6 +225,54 @@ func (r *reader) variables(env func(string) string) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// unknownVariables finds the typing errors among REIN_ variables. One that is
+// empty counts as not set, as those that are known do.
+func unknownVariables(environ []string) error {
+	var names []string
+	for _, k := range keys {
+		if k.variable() {
+			names = append(names, k.name)
+		}
+	}
+	var errs []error
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		key, ours := strings.CutPrefix(name, variable(""))
+		if !ours || value == "" || ownVariable(name) {
+			continue
+		}
+		key = strings.ToLower(key)
+		v := given{from: Origin{Source: Variable, Name: printable(name)}, key: key}
+		switch k := findKey(key); {
+		case k != nil && name != variable(key):
+			errs = append(errs, v.errorf("there is no such variable: write %s", variable(key)))
+		case k != nil && !k.variable():
+			errs = append(errs, v.errorf("%s can be set in a file only", key))
+		case k != nil:
+		case closest(key, names) != "":
+			errs = append(errs, v.errorf("there is no such variable: did you mean %s?", variable(closest(key, names))))
+		default:
+			errs = append(errs, v.errorf("there is no such variable: unset it (the variables are %s and a key: %s)", variable(""), strings.Join(names, ", ")))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ownVariable says that Rein itself sets the variable: for the processes of a
+// run, for a rein in the background, and for its tests and benchmarks.
+func ownVariable(name string) bool {
+	switch name {
+	case "REIN_RUN", "REIN_DETACHED":
+		return true
+	}
+	for _, prefix := range []string{"REIN_TEST_", "REIN_BENCH_", "REIN_AGENTTEST_"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 func variable(key string) string { return "REIN_" + strings.ToUpper(key) }

@@ -236,7 +236,7 @@ func (c cleaner) Write(p []byte) (int, error) {
 func (a *app) store() (*store.Store, error) {
 	dir := a.stateDir
 	if dir == "" {
-		cfg, err := config.Load(".", os.Getenv, &config.Options{NoProject: true})
+		cfg, err := config.Load(".", os.Getenv, &config.Options{NoProject: true, Environ: os.Environ()})
 		if err != nil {
 			return nil, usageError{err}
 		}

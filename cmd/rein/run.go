@@ -385,7 +385,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	if c.On != "" && c.On != "local:" && c.On != "local" {
 		return fail(usage("--on %s: this version runs agents on this machine only (local:)", c.On))
 	}
-	cfg, err := config.Load(cmp.Or(c.Dir, "."), os.Getenv, &config.Options{Agents: rein.Agents().Names()})
+	cfg, err := config.Load(cmp.Or(c.Dir, "."), os.Getenv, &config.Options{Agents: rein.Agents().Names(), Environ: os.Environ()})
 	if err != nil {
 		return fail(usageError{err})
 	}
