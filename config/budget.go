@@ -129,7 +129,7 @@ func setRetries(c *Config, v given) error {
 func setLimitWait(c *Config, v given) error {
 	d, err := watch.Parse(v.text)
 	if err != nil {
-		return v.errorf("%s: %s", v.key, clockTrouble(v.text))
+		return v.errorf("%s: %s", v.key, strings.NewReplacer("switch the clock off", "wait for none", "90s, 5m or 1h30m", "30m or 6h").Replace(clockTrouble(v.text)))
 	}
 	c.LimitWait = max(d, 0) // none
 	return nil

@@ -9,12 +9,9 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"syscall"
-	"time"
 	_ "time/tzdata" // a reset is told in a named zone, and a container often has none of them
 
 	"github.com/alecthomas/kong"
@@ -26,7 +23,6 @@ import (
 	"github.com/rein-run/rein/config"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/store"
-	"github.com/rein-run/rein/watch"
 )
 
 // cli is the whole command line, one field and one file per verb.
@@ -87,19 +83,6 @@ func main() {
 func run(args []string, a *app) (code int) {
 	var c cli
 	exit := -1
-	parser, err := kong.New(&c,
-		kong.Name("rein"),
-		kong.Description("Rein runs coding-agent CLIs unattended: it keeps every byte, stops on a deadline or a budget, proves that nothing is left running, and reports."),
-		kong.UsageOnError(),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.Writers(a.stdout, a.stderr),
-		kong.Exit(func(code int) { exit = code; panic(exited{}) }),
-		kong.Vars{"version": version()},
-	)
-	if err != nil {
-		fmt.Fprintln(a.stderr, "rein:", err)
-		return rein.ExitUsage
-	}
 	defer func() {
 		if r := recover(); r != nil {
 			if _, ok := r.(exited); !ok {
@@ -110,15 +93,20 @@ func run(args []string, a *app) (code int) {
 	}()
 	a.onQuit()
 	args = askHelp(args)
-	kctx, err := parser.Parse(args)
+	kctx, err := a.parse(&c, args, func(code int) { exit = code; panic(exited{}) })
 	if err != nil {
 		fmt.Fprintf(a.stderr, "rein: %s\n", typed(err))
-		var pe *kong.ParseError
-		if errors.As(err, &pe) && pe.Context != nil && pe.Context.Selected() != nil {
-			fmt.Fprintf(a.stderr, "See: rein %s --help\n", pe.Context.Selected().Path())
-		} else {
-			fmt.Fprintln(a.stderr, "See: rein --help")
+		if _, ok := errors.AsType[usageError](err); ok { // it says all there is to say
+			return rein.ExitUsage
 		}
+		see := "rein --help"
+		if pe, ok := errors.AsType[*kong.ParseError](err); ok && pe.Context != nil && pe.Context.Selected() != nil {
+			see = "rein " + pe.Context.Selected().Path() + " --help"
+		}
+		if hint := dashed(err, args); hint != "" {
+			fmt.Fprintln(a.stderr, hint)
+		}
+		fmt.Fprintln(a.stderr, "See: "+see)
 		return rein.ExitUsage
 	}
 	a.stateDir = c.StateDir
@@ -145,50 +133,6 @@ func codeOf(err error) int {
 		return rein.ExitNotStarted
 	}
 	return rein.ExitFailed
-}
-
-// span is a time as the clocks are written, from the command line.
-type span time.Duration
-
-// UnmarshalText reads 90s, 5m or 1h30m.
-func (d *span) UnmarshalText(b []byte) error {
-	v, err := watch.Parse(string(b))
-	if err != nil || v <= 0 {
-		return fmt.Errorf("%q is not a time: write 90s, 5m or 1h30m", b)
-	}
-	*d = span(v)
-	return nil
-}
-
-func (d span) String() string { return watch.Format(time.Duration(d)) }
-
-// typed is an error of the parser as a sentence.
-func typed(err error) string {
-	s := oneLine(err)
-	if what, ok := strings.CutPrefix(s, "expected "); ok {
-		return strings.ReplaceAll(what, `"`, "") + " is missing"
-	}
-	s = noValue.ReplaceAllString(s, "$1 needs a value")
-	return noNumber.ReplaceAllString(s, "$1: $2 is not a number")
-}
-
-var (
-	noValue  = regexp.MustCompile(`^(\S+): expected .* value but got "EOL" .*$`)
-	noNumber = regexp.MustCompile(`^(\S+): expected (?:a valid \d+ bit int|float value|a float) but got ("[^"]*").*$`)
-)
-
-// askHelp makes --help of what else people type for it. A prompt and a command
-// are left as they are.
-func askHelp(args []string) []string {
-	switch {
-	case len(args) == 0:
-		return []string{"--help"}
-	case args[0] == "help":
-		return append(slices.Clone(args[1:]), "--help")
-	case len(args) == 2 && args[1] == "help" && slices.Contains([]string{"runs", "agents", "reap"}, args[0]):
-		return []string{args[0], "--help"}
-	}
-	return args
 }
 
 type exited struct{}

@@ -371,6 +371,9 @@ type runsGC struct {
 }
 
 func (c *runsGC) Run(a *app) error {
+	if c.Keep < 0 {
+		return usage("--keep: %d is no number of runs: write 0 or more", c.Keep)
+	}
 	s, err := a.store()
 	if err != nil {
 		return err

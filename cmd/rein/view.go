@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -35,6 +36,9 @@ type runsTail struct {
 }
 
 func (c *runsTail) Run(a *app) error {
+	if c.Lines < 0 {
+		return usage("--lines: %d is no number of lines: write 0 or more", c.Lines)
+	}
 	s, r, err := one(a, c.ID)
 	if err != nil {
 		return err
@@ -164,8 +168,8 @@ type runsReplay struct {
 }
 
 func (c *runsReplay) Run(a *app) error {
-	if c.Speed < 0 {
-		return usage("--speed %g: 0 or more", c.Speed)
+	if !(c.Speed >= 0 && c.Speed <= math.MaxFloat64) { // nor NaN
+		return usage("--speed: %g is no speed: write 1 for the original pace, 2 for twice as fast, 0 for all at once", c.Speed)
 	}
 	s, r, err := one(a, c.ID)
 	if err != nil {
