@@ -32,6 +32,7 @@ const (
 type hooks struct {
 	Hooks
 	calls  chan func()
+	quit   chan struct{} // what is called after it is closed is not heard
 	bytes  atomic.Int64
 	missed atomic.Int64
 	broken atomic.Bool
@@ -46,19 +47,34 @@ func newHooks(h *Hooks) *hooks {
 		return q
 	}
 	q.Hooks = *h
-	q.calls = make(chan func(), hookQueue)
+	q.calls, q.quit = make(chan func(), hookQueue), make(chan struct{})
 	go q.loop()
 	return q
 }
 
 func (q *hooks) loop() {
 	defer close(q.done)
-	for call := range q.calls {
+	run := func(call func()) {
 		if q.broken.Load() {
 			q.missed.Add(1)
-			continue
+			return
 		}
 		q.one(call)
+	}
+	for {
+		select {
+		case call := <-q.calls:
+			run(call)
+		case <-q.quit:
+			for { // those that are queued
+				select {
+				case call := <-q.calls:
+					run(call)
+				default:
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -114,8 +130,9 @@ func (q *hooks) reading(r agent.Reading) {
 // close waits a little for the calls that are queued and gives up on a hook
 // that does not return: its goroutine ends when it does.
 func (q *hooks) close() (missed int64) {
-	if q.calls != nil {
-		q.once.Do(func() { close(q.calls) })
+	if q.quit != nil {
+		// Not calls: a reading that comes late would panic on a closed channel.
+		q.once.Do(func() { close(q.quit) })
 	}
 	t := time.NewTimer(hookPatience)
 	defer t.Stop()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -42,7 +43,11 @@ type output struct {
 	emit   func(agent.Reading) // read; made once, not once a line
 	lineNo int64
 
+	inside *latch // in front of all of the above but gate and warden
+	behind string // the bytes were not read to their end, and why; set by finish
+
 	mu     sync.Mutex // guards digest and sample
+	over   bool       // the report is being made: nothing changes it any more
 	digest digest
 	sample driver.Sample
 	peak   driver.Sample
@@ -54,11 +59,22 @@ func newOutput(dir string, reader agent.Reader, w *watch.Watch, h *hooks, fail f
 	}
 	o := &output{watch: w, hooks: h, fail: fail, dir: dir, reader: reader, lines: newLines()}
 	o.emit = o.read
+	o.inside = newLatch(func() { _, _ = o.close() })
 	return o
 }
 
 // Spool implements driver.SpoolOutput.
 func (o *output) Spool(stdout, stderr string) {
+	o.inside.pass(func() { o.openSpool(stdout, stderr) })
+}
+
+// Spooled implements driver.SpoolOutput.
+func (o *output) Spooled(s driver.Stream, n int64) { o.inside.pass(func() { o.readSpool(s, n) }) }
+
+// Data implements driver.Output.
+func (o *output) Data(s driver.Stream, p []byte) { o.inside.pass(func() { o.write(s, p) }) }
+
+func (o *output) openSpool(stdout, stderr string) {
 	for s, path := range []string{stdout, stderr} {
 		f, err := os.Open(path)
 		if err != nil {
@@ -72,8 +88,7 @@ func (o *output) Spool(stdout, stderr string) {
 	}
 }
 
-// Spooled implements driver.SpoolOutput.
-func (o *output) Spooled(s driver.Stream, n int64) {
+func (o *output) readSpool(s driver.Stream, n int64) {
 	o.watch.Output(n - o.size[s])
 	f := o.spooled[s]
 	if f == nil {
@@ -104,8 +119,7 @@ func (o *output) Spooled(s driver.Stream, n int64) {
 	}
 }
 
-// Data implements driver.Output.
-func (o *output) Data(s driver.Stream, p []byte) {
+func (o *output) write(s driver.Stream, p []byte) {
 	o.watch.Output(int64(len(p)))
 	if o.own[s] == nil {
 		w, err := transcript.Create(o.file(s))
@@ -132,6 +146,9 @@ func (o *output) Sample(s driver.Sample) {
 	o.watch.Sample(s)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.over {
+		return
+	}
 	o.sample = s
 	o.peak.RSS = max(o.peak.RSS, s.RSS)
 	o.peak.CPU = max(o.peak.CPU, s.CPU)
@@ -148,9 +165,9 @@ func (o *output) Ask(q []byte) driver.Reply {
 
 func (o *output) file(s driver.Stream) string {
 	if s == driver.Stderr {
-		return o.dir + "/stderr"
+		return filepath.Join(o.dir, "stderr")
 	}
-	return o.dir + "/transcript"
+	return filepath.Join(o.dir, "transcript")
 }
 
 // room is where the next bytes of s are put before take is told of them.
@@ -190,14 +207,34 @@ func (o *output) read(r agent.Reading) {
 	o.warden.read(r)
 	o.hooks.reading(r)
 	o.mu.Lock()
-	o.digest.read(r)
-	o.mu.Unlock()
+	defer o.mu.Unlock()
+	if !o.over {
+		o.digest.read(r)
+	}
+}
+
+// kept is what stands in the report about the files of the run.
+func (o *output) kept() (stdout, stderr Bytes) {
+	stdout, stderr = Bytes{Path: o.file(driver.Stdout)}, Bytes{Path: o.file(driver.Stderr)}
+	if o.behind == "" {
+		stdout.Bytes, stdout.SHA256, stderr.Bytes = o.size[driver.Stdout], o.sha256, o.size[driver.Stderr]
+		return stdout, stderr
+	}
+	// Of what was read nothing is known; the call that hangs has it.
+	stdout.Bytes, stdout.SHA256, _ = transcript.Sum(stdout.Path)
+	if info, err := os.Lstat(stderr.Path); err == nil {
+		stderr.Bytes = info.Size()
+	}
+	return stdout, stderr
 }
 
 // damaged says what somebody did to the transcript while the run went on; the
 // agent runs as the same user and can. The bytes that were read are what the
 // report speaks of, but they are no longer on the disk.
 func (o *output) damaged(path string) string {
+	if o.behind != "" {
+		return o.behind
+	}
 	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist) && o.size[driver.Stdout] == 0:
@@ -221,12 +258,32 @@ func (o *output) damaged(path string) string {
 // fraction of a second. A larger one is compared by its size and identity.
 const rehash = 64 << 20
 
-// finish handles what stands after the last newline and closes the files.
+// outputPatience is how long finish waits for a call that is inside; the host
+// has waited for it already, except where the start failed.
+const outputPatience = 2 * time.Second
+
+// finish handles what stands after the last newline and closes the files. A call
+// that hangs does not hold it up: then the readings end where they are, and the
+// files are closed when it returns.
 func (o *output) finish() error {
-	o.lines.Flush(o.line)
-	o.reader.End(o.emit)
-	o.sha256 = o.sum.end()
 	var err error
+	if !o.inside.shut(outputPatience, func() {
+		o.lines.Flush(o.line)
+		o.reader.End(o.emit)
+		o.sha256, err = o.close()
+	}) {
+		o.behind = "what the agent wrote was not read to its end: reading it hangs"
+		err = errors.New(o.behind)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over = true
+	return err
+}
+
+// close closes the files and returns the hash of the transcript.
+func (o *output) close() (sha256 string, err error) {
+	sha256 = o.sum.end()
 	for s := range 2 {
 		if o.spooled[s] != nil {
 			o.spooled[s].Close()
@@ -238,5 +295,5 @@ func (o *output) finish() error {
 	if o.index != nil {
 		_ = o.index.Close()
 	}
-	return err
+	return sha256, err
 }

@@ -367,7 +367,8 @@ kill:
 // is the only way out of a run that was started.
 func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	r.ctl.Close()
-	if err := r.out.finish(); err != nil {
+	lost := r.out.finish()
+	if err := lost; err != nil {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	}
 	r.mu.Lock()
@@ -381,11 +382,12 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary:   checked,
-		Transcript: Bytes{Path: filepath.Join(r.dir.Dir(), "transcript"), Bytes: r.out.size[driver.Stdout], SHA256: r.out.sha256},
-		Stderr:     Bytes{Path: filepath.Join(r.dir.Dir(), "stderr"), Bytes: r.out.size[driver.Stderr]},
+		Boundary: checked,
 	}
-	d.damage = r.out.damaged(rep.Transcript.Path)
+	rep.Transcript, rep.Stderr = r.out.kept()
+	if d.damage = r.out.damaged(rep.Transcript.Path); d.damage == "" && lost != nil {
+		d.damage = lost.Error() // also of a run that ended by itself before it was known
+	}
 	rep.Gate = r.out.gate.report(r.p.gateWhy, d)
 	rep.Guard = r.p.guardReport()
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
