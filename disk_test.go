@@ -3,6 +3,7 @@ package rein_test
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -29,6 +30,12 @@ func TestFullDisk(t *testing.T) {
 		))
 		if rep.End.Kind != rein.Aborted || !strings.Contains(rep.End.Detail, "no space left") || rep.ExitCode() != rein.ExitAborted {
 			t.Errorf("end %+v: %s", rep.End, rep.Failure)
+		}
+		// A person reads which disk it is, and what helps.
+		for _, want := range []string{"could not be written in " + filepath.Dir(rep.Transcript.Path) + ": no space left on device", "--state-dir"} {
+			if !strings.Contains(rep.Failure, want) {
+				t.Errorf("%q is not in %q", want, rep.Failure)
+			}
 		}
 		if rep.Usage.InputTokens < 7 {
 			t.Errorf("what was spent is lost: %+v", rep.Usage)

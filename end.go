@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/boundary"
@@ -38,6 +39,26 @@ func decideEnd(exit driver.Exit, s *stop) End {
 		return End{Kind: Lost, Detail: cmp.Or(exit.Detail, "ended by its host")}
 	}
 	return s.end
+}
+
+// spoolTrouble says where a keeper could not write what the agent wrote, and what
+// helps. The keeper has no words but those of the system: what is there on a host
+// is nothing that it knows.
+func spoolTrouble(detail, where string) string {
+	cause, ok := strings.CutPrefix(detail, "spool: ")
+	if !ok {
+		return detail
+	}
+	hint := ""
+	switch {
+	case strings.Contains(cause, syscall.ENOSPC.Error()):
+		hint = ": free space on that file system, or keep runs on another with --state-dir"
+	case strings.Contains(cause, syscall.EDQUOT.Error()):
+		hint = ": free space within the quota, or keep runs elsewhere with --state-dir"
+	case strings.Contains(cause, syscall.EFBIG.Error()):
+		hint = ": raise the limit on the size of a file (ulimit -f)"
+	}
+	return clip("the transcript could not be written "+where+": "+cause+hint, maxEvidence)
 }
 
 // findings reads what was seen for what the user should know.

@@ -376,6 +376,13 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	r.mu.Unlock()
 
 	d := &r.out.digest
+	if exit.Reason == driver.Failed {
+		where := "in " + r.dir.Dir()
+		if !r.p.local {
+			where = "on " + r.p.where
+		}
+		exit.Detail = spoolTrouble(exit.Detail, where)
+	}
 	end := decideEnd(exit, s)
 	checked, left := r.checkBoundary(ctx)
 	rep := &Report{

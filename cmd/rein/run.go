@@ -549,6 +549,9 @@ func notStarted(err error) error {
 		errors.Is(err, agent.ErrArgument) || errors.Is(err, agent.ErrUnsupported) {
 		return usageError{err}
 	}
+	if errors.Is(err, syscall.ENOSPC) { // the error names the file
+		err = fmt.Errorf("%w: free space there, or keep runs on another file system with --state-dir", err)
+	}
 	return startError{err}
 }
 
