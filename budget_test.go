@@ -177,6 +177,7 @@ func TestBudgetSight(t *testing.T) {
 		{"pi tells money", "pi", func(t *rein.Task, _ *rein.Options) { t.Limits.CostUSD = 1 }, "", ""},
 		{"tokens of a silent one", "claude", func(t *rein.Task, o *rein.Options) { t.Limits.Tokens, o.Agents = 1, silent }, "--max-tokens", "--total"},
 		{"money of a silent one", "claude", func(t *rein.Task, o *rein.Options) { t.Limits.CostUSD, o.Agents = 1, silent }, "--max-cost", "--total"},
+		{"pi has no sub-agents to count", "pi", func(t *rein.Task, _ *rein.Options) { t.Limits.Subagents = 1 }, "--max-subagents", "--max-subagents none"},
 		{"sub-agents of a silent one", "claude", func(t *rein.Task, o *rein.Options) { t.Limits.Subagents, o.Agents = 1, silent }, "--max-subagents", "--total"},
 		{"no number", "claude", func(t *rein.Task, _ *rein.Options) { t.Limits.CostUSD = -1 }, "limits", "positive"},
 	} {
