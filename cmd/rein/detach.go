@@ -105,7 +105,7 @@ func (c *runCmd) detach(a *app) error {
 		if c.JSON && n.Report != nil {
 			json.NewEncoder(a.stdout).Encode(rein.Event{Schema: rein.EventSchema, Type: "report", Report: n.Report})
 		}
-		fmt.Fprintln(a.stderr, "rein: "+n.Error)
+		a.complain(n.Error)
 		return exitCode(n.Code)
 	}
 	if c.JSON {

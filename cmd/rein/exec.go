@@ -27,7 +27,9 @@ type execCmd struct {
 }
 
 func (execCmd) Help() string {
-	return `Example: rein exec -- make test
+	return `Examples:
+  rein exec -- make test
+  rein exec -C sub --env CI=1 --unset HTTPS_PROXY -- sh -c 'go build && ./run'
 
 The command runs as an agent would: in its own session, held by a keeper, with stdin, stdout
 and stderr passed through byte for byte. When it is over nothing of it is left running. Its

@@ -95,7 +95,7 @@ func run(args []string, a *app) (code int) {
 	args = askHelp(args)
 	kctx, err := a.parse(&c, args, func(code int) { exit = code; panic(exited{}) })
 	if err != nil {
-		fmt.Fprintf(a.stderr, "rein: %s\n", typed(err))
+		a.complain(typed(err))
 		if _, ok := errors.AsType[usageError](err); ok { // it says all there is to say
 			return rein.ExitUsage
 		}
@@ -118,8 +118,13 @@ func run(args []string, a *app) (code int) {
 	case errors.As(err, &ec):
 		return int(ec)
 	}
-	fmt.Fprintf(a.stderr, "rein: %s\n", oneLine(err))
+	a.complain(oneLine(err))
 	return codeOf(err)
+}
+
+// complain writes an error, which a terminal would break inside a word.
+func (a *app) complain(what string) {
+	fmt.Fprintln(a.stderr, tui.Wrap("rein: "+what, tui.Width(a.stderr)))
 }
 
 // codeOf is the exit code for an error that was told.

@@ -81,9 +81,9 @@ func (runCmd) Help() string {
 	return `Examples:
   rein run "fix the failing test"
   rein run --agent codex --report report.json "update the changelog"
-  git diff | rein run --mode read-only -          review what stdin holds
+  git diff | rein run --mode read-only -       the prompt is what stdin holds
   x=$(rein run -q "which Go version does this need? one word")
-  rein run --max-tokens 500k --max-cost 5 --retries 2 "update the dependencies"
+  rein run --max-tokens 500k --retries 2 "update the dependencies"
   rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
 
 Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 4 halted, 5 over budget, 6 something

@@ -32,6 +32,17 @@ type runsCmd struct {
 	GC     runsGC     `cmd:"" name:"gc" help:"Remove old runs."`
 }
 
+func (runsCmd) Help() string {
+	return `Examples:
+  rein runs                              the newest 20
+  rein runs list --label ci=42 --json    for a program
+  rein runs show last                    the report of the newest one
+  rein runs tail -f r1m8                 a beginning of an id is enough
+  rein runs extend last 30m --clock idle
+  rein runs stop last
+  rein runs gc --older-than 168h --keep 5`
+}
+
 type runsList struct {
 	Label []string `short:"l" help:"Only runs with this label; may be repeated." placeholder:"K=V" sep:"none"`
 	All   bool     `help:"All of them, not only the newest 20."`
@@ -342,10 +353,12 @@ type runsRm struct {
 	IDs []string `arg:"" name:"id" help:"Ids of runs that are over."`
 }
 
-// Run removes what it can, and says of each of the others why not. The exit
-// code is that of the first failure.
+// Run removes what it can, and says of each of the others why not. The exit code
+// is that of the first failure, and 1 when something was removed: it is not one
+// for "nothing was done".
 func (c *runsRm) Run(a *app) error {
 	var first error
+	removed := false
 	for _, id := range c.IDs {
 		s, r, err := one(a, id)
 		if errors.Is(err, store.ErrUnsafe) { // no directory: unlinked by its whole name
@@ -360,7 +373,12 @@ func (c *runsRm) Run(a *app) error {
 			if first == nil {
 				first = exitCode(codeOf(err))
 			}
+			continue
 		}
+		removed = true
+	}
+	if first != nil && removed {
+		return exitCode(rein.ExitFailed)
 	}
 	return first
 }

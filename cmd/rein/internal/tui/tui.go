@@ -205,7 +205,11 @@ func (s *Screen) line(format string, args ...any) {
 	if s.live {
 		prefix = ""
 	}
-	fmt.Fprintf(s.w, prefix+format+"\n", args...)
+	text := prefix + fmt.Sprintf(format, args...)
+	if s.live {
+		text = Wrap(text, Width(s.w))
+	}
+	fmt.Fprintln(s.w, text)
 }
 
 // Pause says why and how long is waited before another attempt.
@@ -246,7 +250,8 @@ func (s *Screen) Report(rep *rein.Report, dir string) {
 	}
 }
 
-// Summary is the report in a few lines, for a person.
+// Summary is the report in a few lines, for a person; they are broken at the
+// width of the terminal that w is.
 func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 	p := paint(color)
 	head := p.green("ok")
@@ -263,13 +268,14 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 	if c := counts(rep.Usage); c != "" {
 		parts = append(parts, c)
 	}
-	fmt.Fprintln(w, strings.Join(parts, " · "))
+	width := Width(w)
+	fmt.Fprintln(w, Wrap(strings.Join(parts, " · "), width))
 	for _, f := range rep.Findings {
 		mark := p.red("✗")
 		if f.Severity == rein.Warning {
 			mark = p.yellow("!")
 		}
-		fmt.Fprintf(w, "  %s %s: %s\n", mark, f.Kind, Clean(f.Evidence))
+		fmt.Fprintln(w, Wrap(fmt.Sprintf("  %s %s: %s", mark, f.Kind, Clean(f.Evidence)), width))
 	}
 	for _, c := range rep.Boundary.Changes {
 		if c.Restore != "" {
@@ -300,7 +306,7 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 		proofs = append(proofs, p.dim("no process is left ("+string(rep.Containment)+")"))
 	}
 	if len(proofs) > 0 {
-		fmt.Fprintln(w, "  "+strings.Join(proofs, p.dim(", ")))
+		fmt.Fprintln(w, Wrap("  "+strings.Join(proofs, p.dim(", ")), width))
 	}
 	fmt.Fprintln(w, p.dim("  "+Clean(dir)))
 }
