@@ -126,21 +126,21 @@ func TestSecretsInAnotherTerminal(t *testing.T) {
 // is not shown without --raw.
 func TestSecretsOfALostRun(t *testing.T) {
 	t.Parallel()
-	r := prepare(t, spoken(fakeagent.Step{Do: "hang"}), "--id", "s", "-e", "DEPLOY_TOKEN="+secret)
+	r := prepare(t, spoken(fakeagent.Step{Do: "hang"}), "--id", "killed", "-e", "DEPLOY_TOKEN="+secret)
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.cmd.Process.Kill(); r.cmd.Wait() })
 	r.until("the agent has spoken", func() bool {
-		out, _, _ := r.rein("tail", "s", "--raw", "-n", "100")
+		out, _, _ := r.rein("tail", "killed", "--raw", "-n", "100")
 		return strings.Contains(out, "I used "+secret)
 	})
 	r.cmd.Process.Kill()
 	r.cmd.Wait()
-	if _, errOut, err := r.rein("show", "s"); err != nil || !strings.Contains(errOut, "DEPLOY_TOKEN") {
+	if _, errOut, err := r.rein("show", "killed"); err != nil || !strings.Contains(errOut, "DEPLOY_TOKEN") {
 		t.Errorf("show: %v: %s", err, errOut)
 	}
-	for _, args := range [][]string{{"tail", "s"}, {"tail", "s", "--stderr"}, {"tools", "s"}, {"replay", "s", "--speed", "0"}} {
+	for _, args := range [][]string{{"tail", "killed"}, {"tail", "killed", "--stderr"}, {"tools", "killed"}, {"replay", "killed", "--speed", "0"}} {
 		out, errOut, err := r.rein(args...)
 		if err == nil || strings.Contains(out+errOut, secret) || !strings.Contains(errOut, "DEPLOY_TOKEN") || !strings.Contains(errOut, "--raw") {
 			t.Errorf("%v: %v: %s%s", args, err, out, errOut)
@@ -151,5 +151,5 @@ func TestSecretsOfALostRun(t *testing.T) {
 	}
 	// Who has the value in the environment has it redacted.
 	r.cmd.Env = append(r.cmd.Env, "DEPLOY_TOKEN="+secret)
-	r.redactedIn("I used [DEPLOY_TOKEN] for it.", "tail", "s", "-n", "100")
+	r.redactedIn("I used [DEPLOY_TOKEN] for it.", "tail", "killed", "-n", "100")
 }
