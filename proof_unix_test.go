@@ -204,3 +204,39 @@ func TestTranscriptDamaged(t *testing.T) {
 		})
 	}
 }
+
+// Two state directories know nothing of each other: the reaper of one, which
+// looks for marks where a keeper is dead, ends nobody in a run of the other that
+// has the same name.
+func TestOneNameInTwoStores(t *testing.T) {
+	t.Parallel()
+	dead, lives := newStage(t), newStage(t)
+	cmd, id := dead.supervisor(fakeagent.Scenario{Steps: hiding})
+	run, err := dead.store.Get(id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := recorded(t, run.Dir(), 3)
+
+	task := lives.task(hiding...)
+	task.ID = id
+	other := lives.start(task)
+	recorded(t, other.Dir(), 3)
+
+	if err := syscall.Kill(rec.Keeper.PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Process.Kill()
+	cmd.Wait()
+	syscall.Kill(rec.Keeper.PID, syscall.SIGKILL)
+	done, err := rein.Reap(context.Background(), dead.store, agent.Registry{})
+	if err != nil || len(done) != 1 || done[0].Err != nil || done[0].Report == nil {
+		t.Fatalf("reaped %+v, %v", done, err)
+	}
+	dead.proof(done[0].Report)
+	other.Cancel(rein.CancelStop)
+	other.Cancel(rein.CancelStop)
+	if rep := lives.wait(other); rep.End.Kind != rein.Cancelled {
+		t.Errorf("end %+v: %s", rep.End, rep.Failure)
+	}
+}

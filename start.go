@@ -315,10 +315,8 @@ func (p *prepared) buildSpec() error {
 	// The run inside which this one was started, if any: nested runs are ended
 	// with it and their spend counts there.
 	if p.local {
-		p.parent = path.Base("/" + os.Getenv("REIN_RUN"))
-		if p.parent == "/" {
-			p.parent = ""
-		}
+		// "outer@tag/inner@tag"
+		p.parent, _, _ = strings.Cut(strings.TrimPrefix(path.Base("/"+os.Getenv("REIN_RUN")), "/"), "@")
 	}
 	p.spec = driver.Spec{
 		ID: p.id, Argv: p.cmd.Argv, Env: env, Unset: unset, Dir: p.task.Dir,

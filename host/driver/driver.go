@@ -56,8 +56,8 @@ type Place struct {
 // Spec says what to start. Everything in it is meant where the command runs;
 // nothing refers to the machine of the caller.
 type Spec struct {
-	// ID names the command: it becomes the marker REIN_RUN in its environment
-	// and the name of its spool folder. Unique per host while it runs; safe as
+	// ID names the command: it begins the marker REIN_RUN in its environment
+	// and is the name of its spool folder. Unique per host while it runs; safe as
 	// a file name. "" means no marker and no spool.
 	ID string
 

@@ -55,7 +55,7 @@ func newLaunch(spec *driver.Spec, base []string) (*launch, error) {
 	if err := checkDir(spec.Dir); err != nil {
 		return nil, err
 	}
-	l.env, l.mark = environ(base, spec)
+	l.env, l.mark = environ(base, spec, tag())
 	var err error
 	l.exe, err = resolve(l.name, searchPath(l.env))
 	return l, err

@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,14 +17,20 @@ import (
 // its environment. Its value is a path: a run inside a run is "outer/inner".
 const marker = "REIN_RUN"
 
+// tag stands behind the ID in the marker: who carries the marker is ended, and
+// an ID is unique only where its caller keeps book ("ci" in two state
+// directories, or another user's).
+func tag() string { return "@" + rand.Text()[:12] }
+
 // defaultPath is searched when the environment has no PATH at all. It stands
 // for confstr(_CS_PATH), which execvp(3) uses then.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// environ layers spec over base: base, then Env, then Unset, then the marker.
+// environ layers spec over base: base, then Env, then Unset, then the marker, in
+// which tag follows the ID.
 // Later duplicates in base win, as they do in getenv of no libc but in every
 // shell's export; the child sees each name once.
-func environ(base []string, spec *driver.Spec) (env []string, mark string) {
+func environ(base []string, spec *driver.Spec, tag string) (env []string, mark string) {
 	at := make(map[string]int, len(base)+len(spec.Env))
 	set := func(name, kv string) {
 		if i, ok := at[name]; ok {
@@ -58,9 +65,9 @@ func environ(base []string, spec *driver.Spec) (env []string, mark string) {
 	case spec.ID == "":
 		mark = ""
 	case outer != "":
-		mark = outer + "/" + spec.ID
+		mark = outer + "/" + spec.ID + tag
 	default:
-		mark = spec.ID
+		mark = spec.ID + tag
 	}
 	if mark != "" {
 		set(marker, marker+"="+mark)
@@ -178,7 +185,7 @@ func reason(err error) string {
 // look describes this environment and resolves name in it, without starting
 // anything.
 func look(name string, env driver.Env) (*driver.Place, error) {
-	full, _ := environ(os.Environ(), &driver.Spec{Env: env})
+	full, _ := environ(os.Environ(), &driver.Spec{Env: env}, "")
 	p := &driver.Place{
 		OS: runtime.GOOS, Arch: runtime.GOARCH, UID: os.Getuid(),
 		Home: home(full), Path: searchPath(full),

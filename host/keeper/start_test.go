@@ -29,12 +29,12 @@ func TestEnviron(t *testing.T) {
 		{"the last duplicate wins", []string{"A=1", "A=2"}, driver.Spec{}, []string{"A=2"}, ""},
 		{"no name, no variable", []string{"=x", "y", "A=1"}, driver.Spec{}, []string{"A=1"}, ""},
 		{"values hold anything", []string{"A=b=c\n"}, driver.Spec{}, []string{"A=b=c\n"}, ""},
-		{"marker", nil, driver.Spec{ID: "in"}, []string{"REIN_RUN=in"}, "in"},
-		{"marker inside a run", []string{"REIN_RUN=out"}, driver.Spec{ID: "in"}, []string{"REIN_RUN=out/in"}, "out/in"},
-		{"marker cannot be talked away", []string{"REIN_RUN=out"}, driver.Spec{ID: "in", Unset: []string{"REIN_RUN"}, Env: driver.Env{"REIN_RUN": "x"}}, []string{"REIN_RUN=out/in"}, "out/in"},
+		{"marker", nil, driver.Spec{ID: "in"}, []string{"REIN_RUN=in@t"}, "in@t"},
+		{"marker inside a run", []string{"REIN_RUN=out"}, driver.Spec{ID: "in"}, []string{"REIN_RUN=out/in@t"}, "out/in@t"},
+		{"marker cannot be talked away", []string{"REIN_RUN=out"}, driver.Spec{ID: "in", Unset: []string{"REIN_RUN"}, Env: driver.Env{"REIN_RUN": "x"}}, []string{"REIN_RUN=out/in@t"}, "out/in@t"},
 		{"no id, the outer marker stays", []string{"REIN_RUN=out"}, driver.Spec{}, []string{"REIN_RUN=out"}, ""},
 	} {
-		got, mark := environ(c.base, &c.spec)
+		got, mark := environ(c.base, &c.spec, "@t")
 		if !slices.Equal(got, c.want) || mark != c.mark {
 			t.Errorf("%s: %q %q, want %q %q", c.name, got, mark, c.want, c.mark)
 		}
