@@ -6,10 +6,12 @@ import "strings"
 const markerName = "REIN_RUN"
 
 // markedAs says whether value, the content of REIN_RUN, belongs to marker.
-// Markers are paths: "outer" owns "outer" and "outer/inner", never "outer2".
+// Markers are paths: "outer" owns "outer" and "outer/inner", never "outer2". An
+// id without its tag owns all tags: "outer" owns "outer@x", and "outer@x" not
+// "outer@y".
 func markedAs(value, marker string) bool {
 	rest, ok := strings.CutPrefix(value, marker)
-	return ok && marker != "" && (rest == "" || rest[0] == '/')
+	return ok && marker != "" && (rest == "" || rest[0] == '/' || rest[0] == '@')
 }
 
 // environMarked says whether one of the NUL-separated variables of env is
