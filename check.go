@@ -45,7 +45,9 @@ func (r *Run) look(ctx context.Context) {
 	}
 	begin := time.Now()
 	var err error
-	if r.before.Snapshot, err = boundary.Take(ctx, p.git, p.task.Dir, p.boundaryOptions()); err != nil {
+	o := p.boundaryOptions()
+	o.Config = p.protect.config
+	if r.before.Snapshot, err = boundary.Take(ctx, p.git, p.task.Dir, o); err != nil {
 		// A repository that cannot be read does not keep the agent from its
 		// work; the report says that nothing was checked, and why.
 		r.before.Why = clip(said(err), maxEvidence)

@@ -43,7 +43,7 @@ func TestFarHost(t *testing.T) {
 
 	// The boundary is looked at where the run ran.
 	rep = run(
-		fakeagent.Step{Do: "commit", Path: "work.txt", Sly: true},
+		fakeagent.Step{Do: "bash", Sly: true, Command: "git -c core.hooksPath=/dev/null -c user.name=f -c user.email=f@example.invalid commit -q --allow-empty -m x"},
 		fakeagent.Step{Do: "bash", Sly: true, Command: "git init -q own && echo x > own/pre-push && git config core.hooksPath own"},
 		fakeagent.Step{Do: "spawn", How: "env_i", Ignore: true},
 		fakeagent.Step{Do: "flood", Bytes: 16 << 20},

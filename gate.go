@@ -38,16 +38,21 @@ func (p *prepared) arm(ctx context.Context, inv *agent.Invocation) {
 	case p.facts.OS == "windows":
 		p.gateWhy = "not on Windows"
 	}
-	if p.gateWhy != "" {
+	if p.gateWhy != "" && p.local {
 		return
 	}
 	place, err := p.host.Look(ctx, "", nil)
+	if err == nil {
+		p.private = place.Private
+	}
 	switch {
+	case p.gateWhy != "":
 	case err != nil:
 		p.gateWhy = clip("the host cannot be looked at: "+err.Error(), maxEvidence)
-		return
 	case len(place.Keeper) == 0 || place.Private == "":
 		p.gateWhy = "no keeper's program can be named there, by which the agent would ask"
+	}
+	if p.gateWhy != "" {
 		return
 	}
 	dir := agent.Join(place.OS, place.Private, p.id)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -45,17 +46,20 @@ func guardField(err error) string {
 type guarded struct {
 	remotes   []string
 	hooksPath string // core.hooksPath of the user or the machine
+	config    []git.Setting // as it was listed for that; nil where nobody did
 	branch    string // that the run's working tree is on, when commits are granted
 }
 
 // readRepository asks git for what has to be known to protect a repository. A
 // repository that does not answer is protected less, which is no reason not to
 // work in it: it is compared afterwards.
+//
+// Elsewhere the environment of a command is known by what git says of it.
 func (p *prepared) readRepository(ctx context.Context) {
-	if p.repo == nil {
+	if p.repo == nil && p.local {
 		return
 	}
-	if p.policy.Commits() {
+	if p.repo != nil && p.policy.Commits() {
 		if head, err := git.ReadHead(ctx, p.git, p.task.Dir); err == nil {
 			p.protect.branch = head.Ref
 		}
@@ -64,6 +68,7 @@ func (p *prepared) readRepository(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	p.protect.config = settings
 	for _, s := range settings {
 		switch {
 		case strings.HasPrefix(s.Key, "remote.") && (strings.HasSuffix(s.Key, ".url") || strings.HasSuffix(s.Key, ".pushurl")):
@@ -118,19 +123,30 @@ func (p *prepared) askAgent(inv *agent.Invocation) {
 	inv.Limits = p.told
 }
 
-// block makes git and the shell refuse. The files are placed beside the run,
-// where only this user can write, so it is for runs on this machine.
+// block makes git and the shell refuse, where the run runs: its files are placed
+// in a private directory there.
 func (p *prepared) block(seen driver.Env) {
+	private := p.private
+	if p.local {
+		private = p.store.Runs()
+	}
 	switch {
-	case !p.local:
-		p.blockWhy = "the files that it takes are placed on this machine only"
-		return
 	case p.facts.OS == "windows":
 		p.blockWhy = "not on Windows"
 		return
+	case private == "":
+		p.blockWhy = "the host names no directory for the files that it takes"
+		return
+	}
+	if !p.local {
+		// The keys that stand in the environment there stay where they are and in
+		// force, when ours are numbered behind them.
+		if n := git.FromEnv(p.protect.config); n > 0 && seen["GIT_CONFIG_COUNT"] == "" {
+			seen["GIT_CONFIG_COUNT"] = strconv.Itoa(n)
+		}
 	}
 	o := block.Options{
-		Dir: path.Join(p.store.RunDir(p.id), blockDir), Denied: p.policy.Shims(), Env: seen,
+		Dir: path.Join(private, p.id, blockDir), Denied: p.policy.Shims(), Env: seen,
 		Keep: append(slices.Collect(maps.Keys(p.task.Env)), p.caps.Credentials...),
 		Forge: slices.ContainsFunc(p.policy.Granted(), func(c string) bool {
 			name, _, _ := strings.Cut(c, " ")
@@ -152,6 +168,7 @@ func (p *prepared) block(seen driver.Env) {
 		}
 	}
 	p.blocks = block.Make(o)
+	p.spec.Folder = &driver.Folder{Dir: o.Dir, Files: p.blocks.Files}
 }
 
 // blockDir is where the blocks of a run stand in its directory.

@@ -61,6 +61,7 @@ type prepared struct {
 	// ask is set when the gate is armed, gateWhy when it is not; blockWhy says
 	// why git and the shell do not refuse.
 	ask               *driver.Ask
+	private           string // the directory there below which files can be placed
 	gateWhy, blockWhy string
 }
 
@@ -320,7 +321,7 @@ func (p *prepared) buildSpec() error {
 	}
 	p.spec = driver.Spec{
 		ID: p.id, Argv: p.cmd.Argv, Env: env, Unset: unset, Dir: p.task.Dir,
-		Grace: p.clocks.Grace, Containment: p.opts.Containment, Ask: p.ask,
+		Grace: p.clocks.Grace, Containment: p.opts.Containment, Ask: p.ask, Folder: p.spec.Folder,
 	}
 	if p.ask != nil && !p.local { // else writeFiles places them
 		for _, f := range p.cmd.Files {
@@ -490,11 +491,6 @@ func (p *prepared) writeFiles(dir *store.Run) error {
 	}
 	for _, f := range p.cmd.Files {
 		if err := dir.WriteFile(f.Name, f.Data); err != nil {
-			return err
-		}
-	}
-	for _, f := range p.blocks.Files {
-		if err := dir.WriteProgram(blockDir, f.Name, f.Data); err != nil {
 			return err
 		}
 	}

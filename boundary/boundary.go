@@ -88,7 +88,12 @@ func take(ctx context.Context, run git.Runner, dir string, o *Options, prior *Sn
 		},
 		func() (err error) { full.Refs, err = git.Refs(ctx, run, dir); return },
 		func() (err error) { full.Worktrees, err = git.Worktrees(ctx, run, dir); return },
-		func() (err error) { full.raw, err = git.Config(ctx, run, dir); return },
+		func() (err error) {
+			if full.raw = o.Config; full.raw == nil {
+				full.raw, err = git.Config(ctx, run, dir)
+			}
+			return err
+		},
 	)
 	switch {
 	case errors.Is(ferr, git.ErrNoGit):

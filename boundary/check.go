@@ -47,7 +47,7 @@ type RemoteState struct {
 func Check(ctx context.Context, run git.Runner, before Snapshot, o *Options) (*Result, error) {
 	o = o.orDefault()
 	opt := *o
-	opt.Repo = nil // of before
+	opt.Repo, opt.Config = nil, nil // of before
 	res := &Result{}
 	after, err := take(ctx, run, before.Dir, &opt, &before)
 	// A run may remove the directory that it was started in, which lies in its

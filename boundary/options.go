@@ -25,6 +25,8 @@ type Options struct {
 
 	// Repo is what git.Find says of the directory, where that is known already.
 	Repo *git.Repo
+	// Config is what git.Config says of it, for Take, where that was just asked.
+	Config []git.Setting
 
 	// ID is the run's, for Check: with it what a restore command needs is kept
 	// from git gc under refs/rein/<ID>/.

@@ -56,7 +56,7 @@ func (w *walk) exec(s *state, argv []string, in string) string {
 	case "git":
 		return w.git(s, argv)
 	case "gh", "glab", "hub", "tea":
-		return w.forge(s, name, argv)
+		return w.forge(s, forgeOf(name), argv)
 	case "rm", "unlink", "rmdir", "shred":
 		w.remove(s, argv)
 		return ""
@@ -263,7 +263,7 @@ func (w *walk) judged(s *state, argv []string) {
 	case "git":
 		w.git(s, argv)
 	case "gh", "glab", "hub", "tea":
-		w.forge(s, name, argv)
+		w.forge(s, forgeOf(name), argv)
 	case "rm":
 		w.remove(s, argv)
 	case "mix":

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
@@ -27,6 +28,112 @@ var forgeWritten = map[string]map[string]bool{
 // ungrantableForge are those that change what others build on, or can.
 var ungrantableForge = set("pr/merge pr/update-branch pr/revert repo/delete repo/edit repo/sync repo/archive repo/unarchive repo/rename repo/deploy-key " +
 	"secret/set secret/delete secret/remove ssh-key/add ssh-key/delete gpg-key/add gpg-key/delete")
+
+// forge is a program of a code host, and what gh would call its commands.
+type forge struct {
+	name  string
+	nouns map[string]string    // its own word → gh's; "": the same word
+	verbs map[string]string    // the same for the second word
+	whole map[string][2]string // its commands of one word
+	// passes: what is not in nouns and whole goes on to git.
+	passes bool
+	help   bool // -h explains, and is no option with another meaning
+}
+
+// forges is the one table: the judge reads a command by it, and the shims are
+// told by it what to refuse.
+var forges = []forge{
+	{name: "gh", help: true},
+	{
+		name: "glab", help: true,
+		nouns: map[string]string{"mr": "pr", "merge-request": "pr", "ci": "workflow", "pipeline": "workflow", "snippet": "gist"},
+		verbs: map[string]string{
+			"update": "edit", "accept": "merge", "note": "comment", "approve": "review", "revoke": "review",
+			"for": "create", "new-for": "create", "rebase": "update-branch", "trigger": "run",
+		},
+	},
+	{
+		name:  "tea",
+		nouns: map[string]string{"pulls": "pr", "pull": "pr", "pr": "pr", "issues": "issue", "issue": "issue", "i": "issue", "releases": "release", "release": "release", "r": "release", "repos": "repo", "repo": "repo"},
+		verbs: map[string]string{"c": "create", "approve": "review", "lgtm": "review", "reject": "review", "m": "merge"},
+		whole: map[string][2]string{"comment": {"issue", "comment"}, "c": {"issue", "comment"}},
+	},
+	{
+		name: "hub", passes: true,
+		nouns: map[string]string{"release": "release", "issue": "issue", "gist": "gist", "api": "api"},
+		whole: map[string][2]string{
+			"pull-request": {"pr", "create"}, "merge": {"pr", "merge"},
+			"fork": {"repo", "fork"}, "create": {"repo", "create"}, "delete": {"repo", "delete"}, "sync": {"repo", "sync"},
+		},
+	},
+}
+
+func forgeOf(name string) *forge {
+	for i := range forges {
+		if forges[i].name == name {
+			return &forges[i]
+		}
+	}
+	return nil
+}
+
+// gh is what gh would call a command; false: it goes on to git.
+func (f *forge) gh(noun, verb string) (string, string, bool) {
+	if w, ok := f.whole[noun]; ok {
+		return w[0], w[1], true
+	}
+	n, known := f.nouns[noun]
+	switch {
+	case known:
+	case f.passes:
+		return "", "", false
+	default:
+		n = noun
+	}
+	if v, ok := f.verbs[verb]; ok {
+		verb = v
+	}
+	if n == "workflow" && verb == "create" && f.name != "gh" {
+		verb = "run" // a pipeline is created as a workflow is run
+	}
+	return n, verb, true
+}
+
+// own are the commands of the program that gh would call by these words.
+func (f *forge) own(noun, verb string) []string {
+	var all []string
+	for _, w := range slices.Sorted(maps.Keys(f.whole)) {
+		if f.whole[w] == [2]string{noun, verb} {
+			all = append(all, f.name+" "+w)
+		}
+	}
+	nouns := aliases(f.nouns, noun)
+	if len(nouns) == 0 && !f.passes {
+		nouns = []string{noun}
+	}
+	for _, n := range nouns {
+		for _, v := range append(aliases(f.verbs, verb), verb) {
+			all = append(all, f.name+" "+n+" "+v)
+		}
+		if f.name != "gh" && noun == "workflow" && verb == "run" {
+			all = append(all, f.name+" "+n+" create")
+		}
+	}
+	return all
+}
+
+func aliases(m map[string]string, word string) []string {
+	var all []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if m[k] == word && k != word {
+			all = append(all, k)
+		}
+	}
+	if m[word] == word {
+		all = append(all, word)
+	}
+	return all
+}
 
 // forgeWrites are the commands of gh that change something, in words.
 func forgeWrites() []string {
@@ -56,9 +163,9 @@ func ungrantable(command string) bool {
 }
 
 // forge judges gh, and its kin by what gh would call it.
-func (w *walk) forge(s *state, name string, argv []string) string {
+func (w *walk) forge(s *state, f *forge, argv []string) string {
 	for _, a := range argv[1:] {
-		if a == "--help" || a == "-h" && name != "tea" {
+		if a == "--help" || a == "-h" && f.help {
 			return some
 		}
 	}
@@ -70,31 +177,13 @@ func (w *walk) forge(s *state, name string, argv []string) string {
 		w.hit(ruleUnresolved, argv)
 		return some
 	}
-	noun, verb := ops[0], ""
+	second := ""
 	if len(ops) > 1 {
-		verb = ops[1]
+		second = ops[1]
 	}
-	switch name {
-	case "glab":
-		noun, verb = glab(noun, verb)
-	case "tea":
-		noun, verb = tea(noun, verb)
-	case "hub":
-		switch noun {
-		case "pull-request":
-			noun, verb = "pr", "create"
-		case "release", "issue", "gist", "api":
-			if noun == "issue" && verb == "" {
-				return some
-			}
-		case "merge":
-			noun, verb = "pr", "merge"
-		case "fork", "create", "delete", "sync":
-			noun, verb = "repo", noun
-		default:
-			// hub passes on to git whatever it does not know.
-			return w.git(s, append([]string{"git"}, argv[1:]...))
-		}
+	noun, verb, ok := f.gh(ops[0], second)
+	if !ok {
+		return w.git(s, append([]string{"git"}, argv[1:]...))
 	}
 	switch {
 	case noun == "api":
@@ -123,59 +212,6 @@ func (p *Policy) forgeRule(noun, verb string) (rule string, lifted bool) {
 		return rule, false
 	}
 	return ruleForge, p.lifted["gh "+noun+" "+verb]
-}
-
-func glab(noun, verb string) (string, string) {
-	switch noun {
-	case "mr", "merge-request":
-		noun = "pr"
-	case "ci", "pipeline":
-		noun = "workflow"
-		if verb == "trigger" || verb == "create" {
-			verb = "run"
-		}
-	case "snippet":
-		noun = "gist"
-	}
-	switch verb {
-	case "update":
-		verb = "edit"
-	case "accept":
-		verb = "merge"
-	case "note":
-		verb = "comment"
-	case "approve", "revoke":
-		verb = "review"
-	case "for", "new-for":
-		verb = "create"
-	case "rebase":
-		verb = "update-branch"
-	}
-	return noun, verb
-}
-
-func tea(noun, verb string) (string, string) {
-	switch noun {
-	case "pulls", "pull", "pr":
-		noun = "pr"
-	case "issues", "issue", "i":
-		noun = "issue"
-	case "releases", "release", "r":
-		noun = "release"
-	case "repos", "repo":
-		noun = "repo"
-	case "comment", "c":
-		return "issue", "comment"
-	}
-	switch verb {
-	case "c":
-		verb = "create"
-	case "approve", "lgtm", "reject":
-		verb = "review"
-	case "m":
-		verb = "merge"
-	}
-	return noun, verb
 }
 
 // operandsWith is operands for options that take a value by name.

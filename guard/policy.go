@@ -179,8 +179,8 @@ func (p *Policy) Denied() []string {
 }
 
 // Shims are the commands that a program in front of the real one has to refuse:
-// Denied, without those of git, and what else gh can change on the forge. "gh
-// api" is among them for what it writes.
+// Denied, without those of git, and what else gh and its kin can change on their
+// forges. Their "api" is among them for what it writes.
 func (p *Policy) Shims() []string {
 	var all []string
 	for _, c := range p.Denied() {
@@ -189,12 +189,21 @@ func (p *Policy) Shims() []string {
 		}
 	}
 	if p.levels[ruleAPI].rank() >= Deny.rank() {
-		all = append(all, "gh api")
+		for _, f := range forges {
+			all = append(all, f.name+" api")
+		}
 	}
 	for _, c := range forgeWrites() {
-		f := strings.Fields(c)
-		if rule, lifted := p.forgeRule(f[1], f[2]); !lifted && p.levels[rule].rank() >= Deny.rank() && !slices.Contains(all, c) {
-			all = append(all, c)
+		words := strings.Fields(c)
+		if rule, lifted := p.forgeRule(words[1], words[2]); lifted || p.levels[rule].rank() < Deny.rank() {
+			continue
+		}
+		for _, f := range forges {
+			for _, own := range f.own(words[1], words[2]) {
+				if !slices.Contains(all, own) {
+					all = append(all, own)
+				}
+			}
 		}
 	}
 	return all

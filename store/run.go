@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"sync"
 	"time"
@@ -349,35 +348,6 @@ func (r *Run) WriteFile(name string, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := disk.Replace(r.Path(name), data, false); err != nil {
-		return fmt.Errorf("run %s: %w", r.id, err)
-	}
-	return nil
-}
-
-// WriteProgram puts a program below a folder of the run's directory, mode 0700.
-// name may have folders of its own, slash-separated. Nothing of it may be there
-// yet: a link in its place is an error and not followed.
-func (r *Run) WriteProgram(folder, name string, data []byte) error {
-	if folder != filepath.Base(folder) || !filepath.IsLocal(folder) || !filepath.IsLocal(filepath.FromSlash(name)) {
-		return fmt.Errorf("run %s: %q is not a file name", r.id, clip(name))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	root, err := os.OpenRoot(r.dir) // nothing below leads out of it
-	if err != nil {
-		return fmt.Errorf("run %s: %w", r.id, err)
-	}
-	defer root.Close()
-	at := path.Join(folder, name)
-	err = root.MkdirAll(path.Dir(at), 0o700)
-	if err == nil {
-		var f *os.File
-		if f, err = root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700); err == nil {
-			_, err = f.Write(data)
-			err = errors.Join(err, f.Close())
-		}
-	}
-	if err != nil {
 		return fmt.Errorf("run %s: %w", r.id, err)
 	}
 	return nil

@@ -27,8 +27,7 @@ import (
 
 // Options say what is refused, and where.
 type Options struct {
-	// Dir is where the files will stand, absolute, where the run runs. The agent
-	// must not be able to write there, or it can take the block away.
+	// Dir is where the files will stand, absolute, where the run runs.
 	Dir string
 	// Repo is what is protected; nil when the run is in no repository.
 	Repo *Repo
@@ -36,7 +35,7 @@ type Options struct {
 	// granted; "" for none.
 	Branch string
 	// Denied are the refused commands as words: "gh pr create". Those of git are
-	// not read here, and "gh api" means what writes.
+	// not read here, and the "api" of gh and its kin means what writes.
 	Denied []string
 	// Forge says that some command of a forge was granted: its login stays.
 	Forge bool
@@ -57,18 +56,21 @@ type Repo struct {
 	HooksPath string
 }
 
-// File is a program to place in Options.Dir, mode 0700.
-type File struct {
-	Name string // slash-separated, below Dir
-	Data []byte
-}
-
-// Set is what blocks: files to be placed, and the environment that points to
-// them.
+// Set is what blocks: files to be placed in Options.Dir, and the environment
+// that points to them.
 type Set struct {
 	Env   driver.Env
 	Unset []string
-	Files []File
+	Files []driver.File
+}
+
+// program places one script under all names at once: a link costs a start less
+// than a copy.
+func (s *Set) program(name, script, folder string, names []string) {
+	s.Files = append(s.Files, driver.File{Name: name, Data: []byte(script), Program: true})
+	for _, n := range names {
+		s.Files = append(s.Files, driver.File{Name: folder + "/" + n, Link: name})
+	}
 }
 
 //go:embed hook.sh
@@ -99,10 +101,7 @@ func Make(o Options) Set {
 	keys := config{}
 	if o.Repo != nil {
 		dir := path.Join(o.Dir, "hooks")
-		script := hook(o, gitCount(o.Env))
-		for _, name := range hooks {
-			s.Files = append(s.Files, File{Name: "hooks/" + name, Data: script})
-		}
+		s.program("hook", hook(o, gitCount(o.Env)), "hooks", hooks)
 		keys.add("core.hooksPath", dir)
 		for _, url := range targets(o.Repo) {
 			// The longest prefix wins, and an equal one of the user's own does
@@ -113,8 +112,8 @@ func Make(o Options) Set {
 	}
 	// An empty value resets the list of helpers.
 	keys.add("credential.helper", "")
-	// Packing moves no reference, but git tells the hook of it as if it deleted
-	// them; "git gc" does without.
+	// git 2.39 asks the hook about each reference that it packs: "git gc" does
+	// without.
 	keys.add("gc.packRefs", "false")
 	maps.Copy(s.Env, keys.env(gitCount(o.Env)))
 	s.credentials(o)
@@ -176,13 +175,13 @@ func gitCount(env driver.Env) int {
 }
 
 // hook is the script with what it has to know.
-func hook(o Options, count int) []byte {
-	return []byte(strings.NewReplacer(
+func hook(o Options, count int) string {
+	return strings.NewReplacer(
 		"@REPO@", shell.Quote(o.Repo.CommonDir),
 		"@BRANCH@", shell.Quote(o.Branch),
 		"@HOOKS@", shell.Quote(o.Repo.HooksPath),
 		"@COUNT@", strconv.Itoa(count),
-	).Replace(hookScript))
+	).Replace(hookScript)
 }
 
 // Tokens are the variables that let a program act on a forge, a registry or a
@@ -190,7 +189,7 @@ func hook(o Options, count int) []byte {
 func Tokens() []string {
 	return []string{
 		"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GITHUB_PAT", "HOMEBREW_GITHUB_API_TOKEN",
-		"GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "CI_JOB_TOKEN", "GITEA_TOKEN", "FORGEJO_TOKEN", "BITBUCKET_TOKEN",
+		"GITLAB_TOKEN", "GITLAB_ACCESS_TOKEN", "CI_JOB_TOKEN", "GITEA_TOKEN", "GITEA_SERVER_TOKEN", "FORGEJO_TOKEN", "BITBUCKET_TOKEN",
 		"NPM_TOKEN", "NODE_AUTH_TOKEN", "PYPI_TOKEN", "TWINE_PASSWORD", "CARGO_REGISTRY_TOKEN", "GEM_HOST_API_KEY", "HEX_API_KEY",
 		"DOCKER_PASSWORD", "DOCKER_AUTH_CONFIG",
 		"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_WEB_IDENTITY_TOKEN_FILE",
@@ -208,13 +207,14 @@ func (s *Set) credentials(o Options) {
 	s.Unset = []string{"SSH_AUTH_SOCK", "SSH_AGENT_PID", "GIT_ASKPASS", "SSH_ASKPASS"}
 	s.Unset = append(s.Unset, Tokens()...)
 	if !o.Forge {
-		// A login of gh and glab stands in a file or leads from there to a
-		// keyring: they are shown an empty directory.
+		// A login of gh, glab and hub stands in a file or leads from there to a
+		// keyring: they are shown an empty directory. tea has no variable for its.
 		s.Env["GH_CONFIG_DIR"] = path.Join(o.Dir, "none")
 		s.Env["GLAB_CONFIG_DIR"] = path.Join(o.Dir, "none")
+		s.Env["HUB_CONFIG"] = path.Join(o.Dir, "none", "hub")
 	} else {
 		s.Unset = slices.DeleteFunc(s.Unset, func(name string) bool {
-			return strings.HasPrefix(name, "GH_") || strings.HasPrefix(name, "GITHUB_") || strings.HasPrefix(name, "GITLAB_")
+			return slices.ContainsFunc([]string{"GH_", "GITHUB_", "GITLAB_", "GITEA_"}, func(p string) bool { return strings.HasPrefix(name, p) })
 		})
 	}
 	s.Unset = slices.DeleteFunc(s.Unset, func(name string) bool { return slices.Contains(o.Keep, name) })
@@ -234,12 +234,13 @@ func (s *Set) shims(o Options) {
 		return
 	}
 	dir := path.Join(o.Dir, "shims")
-	for _, name := range slices.Sorted(maps.Keys(denied)) {
-		script := strings.NewReplacer(
-			"@NAME@", shell.Quote(name), "@DIR@", shell.Quote(dir), "@DENIED@", shell.Quote(strings.Join(denied[name], "\n")),
-		).Replace(shimScript)
-		s.Files = append(s.Files, File{Name: "shims/" + name, Data: []byte(script)})
+	names := slices.Sorted(maps.Keys(denied))
+	var lists strings.Builder
+	for _, name := range names {
+		fmt.Fprintf(&lists, "%s) denied=%s ;;\n", name, shell.Quote(strings.Join(denied[name], "\n")))
 	}
+	script := strings.NewReplacer("@DIR@", shell.Quote(dir), "@DENIED@", strings.TrimSuffix(lists.String(), "\n")).Replace(shimScript)
+	s.program("shim", script, "shims", names)
 	if p := o.Env["PATH"]; p != "" {
 		s.Env["PATH"] = dir + ":" + p
 	}

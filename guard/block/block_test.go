@@ -106,6 +106,12 @@ func (w *world) block() *world {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			w.Fatal(err)
 		}
+		if f.Link != "" {
+			if err := os.Symlink(filepath.Join(w.opts.Dir, f.Link), name); err != nil {
+				w.Fatal(err)
+			}
+			continue
+		}
 		if err := os.WriteFile(name, f.Data, 0o700); err != nil {
 			w.Fatal(err)
 		}
@@ -189,6 +195,7 @@ func TestRefusedInTheRepositoryOfTheRun(t *testing.T) {
 		"git branch new", "git branch -f third main", "git branch -D third", "git branch -m third new",
 		"git tag v2", "git tag -f v1 main", "git tag -d v1", "git tag -a -m x v3",
 		"git switch -q -c new", "git checkout -q -b new", "git checkout -q --detach HEAD~1",
+		"git checkout -q --detach", "git switch -q --detach main",
 		"git reset -q --hard HEAD~1",
 		"git worktree add -q -b new ../wt",
 		"git fetch -q . HEAD:refs/heads/new",
@@ -226,7 +233,8 @@ func TestInnocent(t *testing.T) {
 	w := newWorld(t)
 	w.must(w.repo, "git fetch -q origin")
 	w.block()
-	before := w.refs()
+	const all = "git symbolic-ref HEAD && git for-each-ref"
+	names := w.must(w.repo, all)
 	for _, script := range some([]string{
 		"git status && git diff && git log --oneline && git blame one",
 		"echo x >> one && git add one && git diff --cached --quiet || git reset -q && git checkout -q -- one",
@@ -236,15 +244,26 @@ func TestInnocent(t *testing.T) {
 		"git fetch -q --no-tags origin", "git fetch -q origin",
 		"git archive HEAD | cat >/dev/null", "git format-patch -1 --stdout",
 		"git clone -q . ../clone && cd ../clone && git commit -q --allow-empty -m x && git tag v9 && git switch -q -c y && rm -rf ../clone",
-		"git gc -q", "git config core.bare", "git bisect start && git bisect reset",
+		"git gc -q", "git -c gc.packRefs=true gc -q && git pack-refs --all", "git config core.bare", "git bisect start && git bisect reset",
 		"git init -q ../fresh && cd ../fresh && git commit -q --allow-empty -m x && git branch y && rm -rf ../fresh",
 	}) {
 		if out, err := w.sh(w.repo, script); err != nil {
 			t.Errorf("%s: %v\n%s", script, err, out)
 		}
 	}
-	if after := w.refs(); after != before {
-		t.Errorf("refs moved\n%s\n%s", before, after)
+	if got := w.must(w.repo, all); got != names {
+		t.Errorf("refs moved\n%s\n%s", names, got)
+	}
+	// Packing looks like the deletion of every reference; a deletion is refused
+	// whether it is packed or not.
+	w.must(w.repo, "git pack-refs --all")
+	if loose, _ := filepath.Glob(filepath.Join(w.repo, ".git/refs/heads/*")); len(loose) > 0 || w.must(w.repo, all) != names {
+		t.Errorf("packed: %v", loose)
+	}
+	for _, script := range []string{"git branch -D third", "git update-ref -d refs/tags/v1"} {
+		if out, err := w.sh(w.repo, script); err == nil || w.must(w.repo, all) != names {
+			t.Errorf("packed, %s: %v\n%s", script, err, out)
+		}
 	}
 	// A project's own tests: commit, stash and push in repositories of their own.
 	w.must(w.other, `echo x > x && git add x && git commit -q -m x && git push -q origin main && git tag t && git push -q --tags &&
@@ -384,7 +403,7 @@ func TestShims(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.base, `mkdir bin && printf '#!/bin/sh\necho "real $*"\n' > bin/gh && chmod +x bin/gh`)
-	w.must(w.base, "cp bin/gh bin/npm; cp bin/gh bin/yarn")
+	w.must(w.base, "for p in npm yarn glab hub tea; do cp bin/gh bin/$p; done")
 	w.opts.Env["PATH"] = filepath.Join(w.base, "bin") + ":" + w.opts.Env["PATH"]
 	p, err := guard.New(guard.Config{Packs: []string{"publish"}, Allow: []string{"gh label create"}})
 	if err != nil {
@@ -392,13 +411,16 @@ func TestShims(t *testing.T) {
 	}
 	w.opts.Denied = append(p.Shims(), "npm run --danger")
 	w.block()
-	for _, script := range []string{
+	for _, script := range some([]string{
 		"gh pr create", "gh pr create -f", "gh -R o/r pr merge 7", "gh --repo=o/r pr create", `env gh pr "create"`, "sh -c 'gh pr create'",
 		"gh pr --repo o/r merge 1", "gh pr --repo=o/r merge 1", "gh pr -R o/r --web create", "gh repo delete o/r --yes", "gh release upload v1 x", "gh issue create -t x",
 		"gh pr new", "gh workflow run x.yml", "gh secret set X", "gh api -X PUT repos/o/r", "gh api -XDELETE repos/o/r", "gh api --method=PATCH repos/o/r", "gh api repos/o/r/issues -f title=x",
 		"gh api repos/o/r/issues -Ftitle=x", "gh api repos/o/r --input body.json", "gh api graphql -f 'query=mutation { x }'", "gh --hostname h api repos/o/r -X POST",
+		"glab mr create", "glab -R o/r mr accept 7", "glab merge-request note 1 -m x", "glab release create v1", "glab ci trigger x", "glab pipeline create", "glab mr approve 7", "glab api -X PUT projects/1", "glab snippet create x", "glab variable set X",
+		"tea pulls create", "tea pr m 7", "tea comment 1 x", "tea releases c v1", "tea r c --tag v1", "tea i c -t x", "tea repos delete o/r",
+		"hub pull-request -m x", "hub pull-request -h feature", "hub merge https://x/pull/1", "hub release create v1", "hub api repos/o/r -f title=x", "hub --noop fork",
 		"npm publish", "npm --tag x publish", "yarn npm publish", "npm run x --danger=1",
-	} {
+	}) {
 		if out, err := w.sh(w.repo, script); err == nil || !strings.Contains(out, "rein: refused") || strings.Contains(out, "real") {
 			t.Errorf("%s: %v %s", script, err, out)
 		}
@@ -408,6 +430,8 @@ func TestShims(t *testing.T) {
 		"gh pr merge --help": "real pr merge --help", "gh pr merge -h": "real pr merge -h", "gh label create x": "real label create x", "gh issue list -R create": "real issue list -R create",
 		"gh api repos/o/r/pulls": "real api repos/o/r/pulls", "gh api -X GET search/issues -f q=x": "real api -X GET search/issues -f q=x",
 		"gh api graphql -f 'query={ viewer { login } }'": "real api graphql -f query={ viewer { login } }", "gh api repos/o/r -H 'X: y' --jq .x": "real api repos/o/r -H X: y --jq .x",
+		"glab mr list": "real mr list", "glab mr create --help": "real mr create --help", "glab mr create -h": "real mr create -h", "glab label create x": "real label create x", "glab api projects/1": "real api projects/1",
+		"tea pulls": "real pulls", "tea issues list": "real issues list", "hub browse": "real browse", "hub release show v1": "real release show v1", "hub issue": "real issue",
 		"npm test": "real test", "npm run publish": "real run publish", "npm publish --dry-run": "real publish --dry-run", "npm run x": "real run x",
 		"gh pr list '*' ''": "real pr list *",
 	} {

@@ -48,6 +48,18 @@ refuse() {
 	exit 1
 }
 
+# packing "OID REF": "git pack-refs" takes away the file of a reference that it has
+# just written into packed-refs. A deletion looks the same but for one thing: it
+# holds the lock of packed-refs meanwhile (git 2.39, files-backend.c; a newer git
+# does not tell the hook of packing at all).
+packing() {
+	[ ! -e "$common/packed-refs.lock" ] && [ -f "$common/packed-refs" ] || return 1
+	while IFS= read -r line; do
+		[ "$line" != "$1" ] || return 0
+	done <"$common/packed-refs"
+	return 1
+}
+
 inside=
 case $common/ in
 "$repo"/) inside=repository ;;
@@ -66,10 +78,15 @@ esac
 # caller does not care what it was.
 lines=
 head=
+alone=
 moved=
 while read -r old new ref; do
 	lines="$lines$old $new $ref
 "
+	case $ref in
+	HEAD) alone=${alone:-yes} ;;
+	refs/heads/*) alone=no ;;
+	esac
 	case $ref in
 	HEAD | worktrees/*/HEAD | main-worktree/HEAD) ;;
 	refs/stash | refs/remotes/* | refs/bisect/* | refs/worktree/* | refs/rewritten/* | refs/prefetch/*) continue ;; # compared after the run
@@ -84,6 +101,7 @@ while read -r old new ref; do
 		fi
 	fi
 	[ "$old" != "$new" ] || continue
+	! zero "$new" || ! packing "$old $ref" || continue
 	if [ "$inside" = submodule ]; then # "git submodule update" clones and checks out
 		case $ref in
 		HEAD) continue ;;
@@ -99,4 +117,8 @@ while read -r old new ref; do
 	esac
 done
 [ -z "$head" ] || [ "$head" = "$moved" ] || refuse "move HEAD"
+# HEAD without its branch, while it stands for one: it is cut off from it.
+if [ "$alone" = yes ] && [ "$inside" != submodule ] && IFS= read -r at <"$dir/HEAD"; then
+	case $at in ref:*) refuse "detach HEAD" ;; esac
+fi
 printf %s "$lines" | own "$@"

@@ -3,9 +3,12 @@
 # named after and passes all others on. It reads a command as the gate does that
 # judges what an agent types; both have to be changed together.
 set -f # a word of the list is no pattern
-name=@NAME@
+name=${0##*/}
 dir=@DIR@
-denied=@DENIED@
+denied=
+case $name in
+@DENIED@
+esac
 
 real() {
 	# The first of that name behind us on the PATH.
@@ -24,8 +27,8 @@ real() {
 # What only explains or tries is nobody's business.
 for word; do
 	case $name:$word in
-	*:--help | gh:-h) real "$@" ;;
-	gh:*) ;;
+	*:--help | gh:-h | glab:-h) real "$@" ;;
+	gh:* | glab:* | hub:* | tea:*) ;;
 	*:--dry-run | *:--dry-run=*) real "$@" ;;
 	esac
 done
@@ -69,7 +72,7 @@ matches() {
 	done
 }
 
-# writes ARG...: "gh api" with another method than GET, or with fields, which
+# writes ARG...: "api" of gh and its kin with another method than GET, or with fields, which
 # make it a POST; a query of GraphQL is one by what it says.
 writes() {
 	method=
@@ -116,10 +119,12 @@ writes() {
 while IFS= read -r refused; do
 	matches $refused -- "$@" || continue # as words: they are plain
 	also=
-	if [ "$name $refused" = "gh api" ]; then
+	case "$name $refused" in
+	"gh api" | "glab api" | "hub api" | "tea api")
 		writes "$@" || continue
 		also=" to write"
-	fi
+		;;
+	esac
 	echo "rein: refused: this run may not use \"$name $refused\"$also. Say in your answer what should be done, and a person will do it." >&2
 	exit 1
 done <<END

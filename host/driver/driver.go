@@ -48,8 +48,8 @@ type Place struct {
 	// Keeper is the argv that starts the keeper's program there, to which "ask"
 	// and Spec.Ask's directory are appended; nil where none can be named.
 	Keeper []string `json:",omitempty"`
-	// Private is an absolute directory there below which Spec.Ask.Dir can be
-	// made; "" where there is none.
+	// Private is an absolute directory there below which Spec.Ask.Dir and
+	// Spec.Folder.Dir can be made; "" where there is none.
 	Private string `json:",omitempty"`
 }
 
@@ -92,6 +92,8 @@ type Spec struct {
 	// Ask lets programs of the command ask the Output, which must be an Asker.
 	// nil: nobody listens.
 	Ask *Ask
+	// Folder is what the command needs beside it; nil: nothing.
+	Folder *Folder
 	// Helper marks a short command of Rein's own (git, a version probe): the
 	// environment may use its cheapest means and writes no spool.
 	Helper bool
@@ -110,10 +112,27 @@ type Ask struct {
 	Files []File
 }
 
+// Folder is a directory that is made for one command, before its start, and
+// removed with all that is in it when the command's tree is gone.
+type Folder struct {
+	// Dir is absolute, there, and must not be there yet; the directory that it is
+	// in is made too, mode 0700, unless it is there and private already.
+	Dir string
+	// Files have slash-separated names below Dir.
+	Files []File
+}
+
 // File is a file to be placed where a command runs.
 type File struct {
 	Name string
-	Data []byte
+	Data []byte `json:",omitempty"`
+	// The rest is for the files of a Folder.
+
+	// Program makes the mode 0500, and not 0600.
+	Program bool `json:",omitempty"`
+	// Link makes a symbolic link to another file of the folder instead: its name,
+	// below Dir too.
+	Link string `json:",omitempty"`
 }
 
 // Stream tells stdout from stderr.

@@ -31,16 +31,17 @@ const (
 
 // command is one running command and all that is needed to end it.
 type command struct {
-	spec  *driver.Spec
-	how   driver.Containment
-	lead  *leader
-	tree  *proctree.Tree
-	spool *spool
-	in    *stdin
-	outs  [2]*stream
-	out   *outbox
-	usage *usage
-	asks  *asks // nil: nobody may ask
+	spec   *driver.Spec
+	how    driver.Containment
+	lead   *leader
+	tree   *proctree.Tree
+	spool  *spool
+	in     *stdin
+	outs   [2]*stream
+	out    *outbox
+	usage  *usage
+	asks   *asks   // nil: nobody may ask
+	folder *folder // nil: nothing was placed
 
 	urgent chan struct{}      // closed when the tree is to be ended now: why says for what, nil for a kill
 	orphan chan struct{}      // closed when the client is gone

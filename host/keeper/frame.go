@@ -13,7 +13,7 @@ import (
 // The protocol: frames of one kind byte, a big-endian 32-bit length, and that
 // many bytes. One stream serves one command, or one Look, and then closes. The
 // first frame of each direction begins with the version.
-const version = 2
+const version = 3
 
 const (
 	// window is how far, per output stream, the keeper reads beyond what the

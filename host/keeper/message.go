@@ -28,13 +28,14 @@ type startMsg struct {
 	Containment driver.Containment `json:"containment,omitempty"`
 	Helper      bool               `json:"helper,omitempty"`
 
-	Ask *askMsg `json:"ask,omitempty"`
+	Ask    *filesMsg `json:"ask,omitempty"`
+	Folder *filesMsg `json:"folder,omitempty"`
 
 	Announce bool `json:"announce,omitempty"` // the client reads the spool itself: offsets, no data
 	Require  bool `json:"require,omitempty"`  // refuse when only the marker would hold the tree
 }
 
-type askMsg struct {
+type filesMsg struct {
 	Dir   []byte        `json:"dir"`
 	Files []driver.File `json:"files,omitempty"`
 }
@@ -53,7 +54,10 @@ func newStartMsg(spec *driver.Spec, o *ClientOptions, announce bool) *startMsg {
 		Announce: announce, Require: o.RequireContainment,
 	}
 	if spec.Ask != nil {
-		m.Ask = &askMsg{[]byte(spec.Ask.Dir), spec.Ask.Files}
+		m.Ask = &filesMsg{[]byte(spec.Ask.Dir), spec.Ask.Files}
+	}
+	if spec.Folder != nil {
+		m.Folder = &filesMsg{[]byte(spec.Folder.Dir), spec.Folder.Files}
 	}
 	for _, a := range spec.Argv {
 		m.Argv = append(m.Argv, []byte(a))
@@ -89,6 +93,9 @@ func (m *startMsg) spec() *driver.Spec {
 	}
 	if m.Ask != nil {
 		s.Ask = &driver.Ask{Dir: string(m.Ask.Dir), Files: m.Ask.Files}
+	}
+	if m.Folder != nil {
+		s.Folder = &driver.Folder{Dir: string(m.Folder.Dir), Files: m.Folder.Files}
 	}
 	for _, a := range m.Argv {
 		s.Argv = append(s.Argv, string(a))

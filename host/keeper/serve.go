@@ -78,7 +78,7 @@ func serveLook(conn io.Writer, p []byte, o *ServeOptions) error {
 		return err
 	}
 	place, err := look(string(m.Name), envOf(m.Env))
-	if err == nil && o.Self != nil {
+	if err == nil {
 		place.Keeper, place.Private = o.Self, abs(os.TempDir())
 		if o.Spool != "" {
 			place.Private = abs(o.Spool)
@@ -231,6 +231,12 @@ func begin(m *startMsg, conn io.Writer, o *ServeOptions) (*command, error) {
 			return nil, fmt.Errorf("listen for questions: %w", err)
 		}
 		undo = append(undo, c.asks.close)
+	}
+	if spec.Folder != nil {
+		if c.folder, err = placeFolder(spec.Folder); err != nil {
+			return nil, fmt.Errorf("place files: %w", err)
+		}
+		undo = append(undo, c.folder.remove)
 	}
 	if c.lead, err = l.start(adopt); err != nil && l.cgroup != nil && spec.Containment == "" {
 		// The kernel may refuse clone3(2) into the cgroup (a seccomp filter, a
@@ -458,6 +464,7 @@ func (c *command) answer(seq uint32, left []driver.Proc, err error) {
 
 // close releases everything, and writes down the end.
 func (c *command) close(exit *driver.Exit) {
+	c.folder.remove() // before the directory that it may stand in
 	c.asks.close()
 	c.using.Lock() // waits for requests at work; later ones find nobody
 	c.closed = true

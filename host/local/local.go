@@ -60,12 +60,19 @@ func (h *Host) Name() string { return "local:" }
 // Look describes this machine; no keeper is started for it.
 func (h *Host) Look(_ context.Context, name string, env driver.Env) (*driver.Place, error) {
 	place, err := keeper.Describe(name, env)
-	if err != nil || len(h.opt.Keeper) == 0 || runtime.GOOS == "windows" {
-		return place, err
+	if err != nil {
+		return nil, err
 	}
 	dir := h.opt.Spool
 	if dir == "" {
 		dir = os.TempDir()
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return place, nil
+	}
+	place.Private = dir
+	if len(h.opt.Keeper) == 0 || runtime.GOOS == "windows" {
+		return place, nil
 	}
 	exe, err := exec.LookPath(h.opt.Keeper[0])
 	if err != nil {
@@ -74,10 +81,7 @@ func (h *Host) Look(_ context.Context, name string, env driver.Env) (*driver.Pla
 	if exe, err = filepath.Abs(exe); err != nil {
 		return place, nil
 	}
-	if dir, err = filepath.Abs(dir); err != nil {
-		return place, nil
-	}
-	place.Keeper, place.Private = append([]string{exe}, h.opt.Keeper[1:]...), dir
+	place.Keeper = append([]string{exe}, h.opt.Keeper[1:]...)
 	return place, nil
 }
 

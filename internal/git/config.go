@@ -40,6 +40,23 @@ func Config(ctx context.Context, run Runner, dir string) ([]Setting, error) {
 	return all, nil
 }
 
+// FromEnv counts the settings that came from the environment where git ran, by
+// GIT_CONFIG_COUNT: those of our own command line stand in all beside them.
+func FromEnv(all []Setting) int {
+	n := 0
+	for _, s := range all {
+		if s.Scope == "command" {
+			n++
+		}
+	}
+	for _, a := range safe {
+		if a == "-c" {
+			n--
+		}
+	}
+	return max(n, 0)
+}
+
 // ConfigFile lists what one file says, without what it includes, also where git
 // refuses the repository that it belongs to. File and Scope are not set.
 func ConfigFile(ctx context.Context, run Runner, file string) ([]Setting, error) {
