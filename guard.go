@@ -45,9 +45,9 @@ func guardField(err error) string {
 // guarded is what is known of the repository that a run is in.
 type guarded struct {
 	remotes   []string
-	hooksPath string // core.hooksPath of the user or the machine
+	hooksPath string        // core.hooksPath of the user or the machine
 	config    []git.Setting // as it was listed for that; nil where nobody did
-	branch    string // that the run's working tree is on, when commits are granted
+	branch    string        // that the run's working tree is on, when commits are granted
 }
 
 // readRepository asks git for what has to be known to protect a repository. A

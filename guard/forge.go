@@ -1,7 +1,6 @@
 package guard
 
 import (
-	"maps"
 	"slices"
 	"strings"
 )
@@ -99,11 +98,12 @@ func (f *forge) gh(noun, verb string) (string, string, bool) {
 	return n, verb, true
 }
 
-// own are the commands of the program that gh would call by these words.
+// own are the commands of the program that gh would call by these words, in no
+// order.
 func (f *forge) own(noun, verb string) []string {
 	var all []string
-	for _, w := range slices.Sorted(maps.Keys(f.whole)) {
-		if f.whole[w] == [2]string{noun, verb} {
+	for w, gh := range f.whole {
+		if gh == [2]string{noun, verb} {
 			all = append(all, f.name+" "+w)
 		}
 	}
@@ -124,13 +124,10 @@ func (f *forge) own(noun, verb string) []string {
 
 func aliases(m map[string]string, word string) []string {
 	var all []string
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		if m[k] == word && k != word {
+	for k, v := range m {
+		if v == word {
 			all = append(all, k)
 		}
-	}
-	if m[word] == word {
-		all = append(all, word)
 	}
 	return all
 }

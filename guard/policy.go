@@ -193,20 +193,18 @@ func (p *Policy) Shims() []string {
 			all = append(all, f.name+" api")
 		}
 	}
+	var own []string
 	for _, c := range forgeWrites() {
 		words := strings.Fields(c)
 		if rule, lifted := p.forgeRule(words[1], words[2]); lifted || p.levels[rule].rank() < Deny.rank() {
 			continue
 		}
 		for _, f := range forges {
-			for _, own := range f.own(words[1], words[2]) {
-				if !slices.Contains(all, own) {
-					all = append(all, own)
-				}
-			}
+			own = append(own, f.own(words[1], words[2])...)
 		}
 	}
-	return all
+	slices.Sort(own)
+	return slices.Compact(append(all, own...))
 }
 
 // Granted are the commands that were lifted, in the order given.
