@@ -138,7 +138,7 @@ func (q *asker) lost(c *Change, before, after *Snapshot) {
 // needs are the objects without which the restore command fails.
 func needs(c *Change, before, after *Snapshot) []string {
 	switch {
-	case c.kind == hook:
+	case c.kind == hook, c.kind == store:
 		return c.needs
 	case c.kind == config, c.kind == mainTree, c.kind == reflog, c.kind == sub:
 		return nil

@@ -36,7 +36,9 @@ type Snapshot struct {
 	Config   []Setting `json:"config,omitempty"` // of the repository, sorted
 	HookDirs []string  `json:"hook_dirs,omitempty"`
 	Hooks    []Hook    `json:"hooks,omitempty"`
-	FilesWhy string    `json:"files_why,omitempty"` // why hooks and reflog could not be read
+	Stores   []Hook    `json:"stores,omitempty"`    // files that say which objects and parents there are
+	Shallow  []string  `json:"shallow,omitempty"`   // where history is cut off
+	FilesWhy string    `json:"files_why,omitempty"` // why hooks, stores and reflog could not be read
 	Main     *Tree     `json:"main,omitempty"`      // the main working tree, when this is a linked one
 	Subs     []Sub     `json:"subs,omitempty"`      // submodules, and repositories inside
 	SubsCut  bool      `json:"subs_cut,omitempty"`
@@ -135,7 +137,7 @@ func take(ctx context.Context, run git.Runner, dir string, o *Options, prior *Sn
 			err := full.files(ctx, run, o, prior)
 			if err != nil && prior == nil && ctx.Err() == nil {
 				// A folder of somebody else's must not hide the rest.
-				full.FilesWhy, full.Hooks, full.Reflog, err = err.Error(), nil, nil, nil
+				full.FilesWhy, full.Hooks, full.Stores, full.Reflog, err = err.Error(), nil, nil, nil, nil
 			}
 			return err
 		},

@@ -158,7 +158,7 @@ func (r *Result) states(before, after *Snapshot) {
 		r.Remotes = append(r.Remotes, st)
 	}
 	if before.FilesWhy != "" {
-		r.Unseen = append(r.Unseen, "hooks and the reflog: "+before.FilesWhy)
+		r.Unseen = append(r.Unseen, "hooks, alternates, grafts, the shallow boundary and the reflog: "+before.FilesWhy)
 	}
 	if before.TipsWhy != "" {
 		r.Unseen = append(r.Unseen, "whether the commits of branches are there: "+before.TipsWhy)

@@ -46,6 +46,7 @@ const (
 	worktree
 	config
 	hook
+	store
 	reflog
 	mainTree
 	sub
@@ -92,7 +93,7 @@ const (
 const stashRef = "refs/stash"
 
 // Compare names every difference, in a stable order: commits that are gone, HEAD, then the
-// references by name, the stash, the working trees, configuration, hooks, the
+// references by name, the stash, the working trees, configuration, hooks, stores, the
 // reflog, the main working tree, repositories inside, remotes. Snapshots that
 // could not be taken (no git, not trusted) have none.
 func Compare(before, after Snapshot) []Change {
@@ -131,6 +132,7 @@ func (p *pair) compare() {
 	p.worktrees()
 	p.config()
 	p.hooks()
+	p.stores()
 	p.reflog()
 	p.mainTree()
 	p.subs()

@@ -111,3 +111,22 @@ func TestCommitsAreGone(t *testing.T) {
 		t.Errorf("all of them: %q", words)
 	}
 }
+
+// A shallow clone that a fetch made deeper is as good as before; one whose
+// history was cut off nearer hides something.
+func TestShallow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.in(w.base, "clone", "-q", "--depth=1", "file://"+w.at("origin.git"), "shallow")
+	s := &world{t, w.base, w.at("shallow")}
+	before := s.see(s.repo)
+	s.git("fetch", "-q", "--unshallow")
+	if words, not, _ := s.judge(before, nil); len(words) > 0 || !slices.Equal(not, []string{"shallow boundary removed /shallow/.git/shallow"}) {
+		t.Errorf("made deeper: %q, not counted %q", words, not)
+	}
+	before = s.see(s.repo)
+	s.git("fetch", "-q", "--depth=1")
+	if words, _, _ := s.judge(before, nil); !slices.Equal(words, []string{"shallow boundary added /shallow/.git/shallow"}) {
+		t.Errorf("cut off: %q", words)
+	}
+}

@@ -45,32 +45,42 @@ func (s *Snapshot) files(ctx context.Context, run git.Runner, o *Options, prior 
 	}
 	// A reftable repository has no such file; its HEAD and refs are compared all
 	// the same.
-	all, ends, err := look(ctx, s.HookDirs, []string{s.GitDir + "/logs/HEAD"})
+	dirs := append(s.storeDirs(), s.HookDirs...)
+	slices.Sort(dirs)
+	all, ends, err := look(ctx, slices.Compact(dirs), []string{s.GitDir + "/logs/HEAD", s.CommonDir + "/shallow"})
 	if err != nil {
 		return err
 	}
-	s.moves = git.Reflog(ends[0])
+	s.moves, s.Shallow = git.Reflog(ends[0]), strings.Fields(string(ends[1]))
 	if n := len(s.moves); n > 0 {
 		s.Reflog = &s.moves[n-1]
 	}
 	var paths []string
-	var which []int
+	var which []int // in Hooks, or in Stores counted from -1 down
 	for _, f := range all {
-		if strings.HasSuffix(f.Path, ".sample") || !f.Regular && !f.Link {
+		at := strings.LastIndexByte(f.Path, '/')
+		own := s.isStore(f.Path)
+		if !own && (strings.HasSuffix(f.Path, ".sample") || at < 0 || !slices.Contains(s.HookDirs, f.Path[:at])) || !f.Regular && !f.Link {
 			continue
 		}
-		if len(s.Hooks) == maxHooks {
-			break
+		if !own && len(s.Hooks) == maxHooks {
+			continue
 		}
 		h := Hook{Path: f.Path, Exec: f.Exec, Link: f.Link}
 		switch {
 		case !f.Regular:
 		case f.Size > maxHookSize:
 			h.OID = fmt.Sprint(f.Size, " bytes")
+		case own:
+			paths, which = append(paths, f.Path), append(which, -1-len(s.Stores))
 		default:
 			paths, which = append(paths, f.Path), append(which, len(s.Hooks))
 		}
-		s.Hooks = append(s.Hooks, h)
+		if own {
+			s.Stores = append(s.Stores, h)
+		} else {
+			s.Hooks = append(s.Hooks, h)
+		}
 	}
 	// Before the run the content is kept in the repository, as an object that
 	// nothing names: without it there would be nothing to restore from.
@@ -82,7 +92,11 @@ func (s *Snapshot) files(ctx context.Context, run git.Runner, o *Options, prior 
 		return err
 	}
 	for i, oid := range oids {
-		s.Hooks[which[i]].OID = oid
+		if n := which[i]; n < 0 {
+			s.Stores[-1-n].OID = oid
+		} else {
+			s.Hooks[n].OID = oid
+		}
 	}
 	return nil
 }

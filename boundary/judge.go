@@ -81,6 +81,10 @@ func (q *asker) judge(c *Change) verdict {
 		case section == "submodule" && c.What == ConfigAdded && (strings.HasSuffix(rest, ".url") || strings.HasSuffix(rest, ".active")):
 			return by("git submodule init") // a step of many builds
 		}
+	case store:
+		if q.fetchedDeeper(c) {
+			return by("git fetch")
+		}
 	case reflog:
 		if q.o.Grants.Commits && c.What == Undone {
 			return allowed

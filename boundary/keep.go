@@ -25,7 +25,7 @@ func (q *asker) keep(c *Change) {
 		}
 	case stash:
 		oids = needs(c, q.before, q.after)
-	case hook:
+	case hook, store:
 		oids = c.needs
 	}
 	for _, o := range oids {

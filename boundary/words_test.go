@@ -141,6 +141,24 @@ func TestOtherWordsAndTheirRestore(t *testing.T) {
 				w.script(filepath.Join(w.repo, "own", "pre-commit"), "x")
 			}, want: []string{HookAdded + " /re'po/own/pre-commit"},
 		},
+		{
+			name: "where objects and parents come from", prepare: func(w *world) {
+				os.Mkdir(filepath.Join(w.repo, ".git/info"), 0o700)
+				w.write(".git/info/grafts", w.git("rev-parse", "HEAD")+"\n")
+			},
+			do: func(w *world) {
+				w.write(".git/objects/info/alternates", w.at("origin.git")+"/objects\n")
+				w.write(".git/info/grafts", w.git("rev-parse", "HEAD~0")+" "+w.git("rev-parse", "side")+"\n")
+				w.write(".git/shallow", w.git("rev-parse", "HEAD")+"\n")
+			},
+			want: []string{"grafts changed /re'po/.git/info/grafts", "alternates added /re'po/.git/objects/info/alternates", "shallow boundary added /re'po/.git/shallow"},
+		},
+		{
+			name: "alternates removed", deep: true, prepare: func(w *world) {
+				w.write(".git/objects/info/alternates", w.at("origin.git")+"/objects\n")
+			},
+			do: func(w *world) { os.Remove(filepath.Join(w.repo, ".git/objects/info/alternates")) }, want: []string{"alternates removed /re'po/.git/objects/info/alternates"},
+		},
 		{name: "push", deep: true, prepare: func(w *world) { w.commit("three") }, do: func(w *world) { w.git("push", "-q", "origin", "main") }, want: []string{
 			"remote-tracking ref moved refs/remotes/origin/main", "remote branch moved origin refs/heads/main",
 		}},

@@ -15,7 +15,7 @@ import (
 
 // File is one entry of a directory.
 type File struct {
-	Path    string
+	Path    string // with slashes, on every system
 	Regular bool // it is a file, or a link to one
 	Link    bool
 	Exec    bool // somebody may execute it
@@ -53,7 +53,7 @@ func LocalFiles(ctx context.Context, dirs, tails []string) ([]File, [][]byte, er
 			return nil, nil, err
 		}
 		for _, e := range ents {
-			f := File{Path: filepath.Join(dir, e.Name()), Link: e.Type()&fs.ModeSymlink != 0}
+			f := File{Path: filepath.ToSlash(filepath.Join(dir, e.Name())), Link: e.Type()&fs.ModeSymlink != 0}
 			if info, err := os.Stat(f.Path); err == nil {
 				f.Regular, f.Exec, f.Size = info.Mode().IsRegular(), info.Mode()&0o111 != 0, info.Size()
 			}
