@@ -11,7 +11,10 @@ import (
 	"github.com/rein-run/rein/store"
 )
 
-// repository is what before.json holds: the state before the run, and what was
+// beforeFile holds the snapshot of before.
+const beforeFile = "before.json"
+
+// repository is what that file holds: the state before the run, and what was
 // granted then. A reaper judges by the same.
 type repository struct {
 	boundary.Snapshot

@@ -22,7 +22,7 @@ import (
 // Guard is what the report says of what the run might not do.
 type Guard struct {
 	Denied  []string `json:"denied"`  // commands, by name
-	Granted []string `json:"granted"` // of them, to this run
+	Granted []string `json:"granted"` // of them, to this run; rules that are off, by name
 	Network bool     `json:"network"` // the web tools of the agent were open
 	// Blocked says that git and the shell refused too, in every shell of the run.
 	Blocked bool   `json:"blocked"`
@@ -147,11 +147,8 @@ func (p *prepared) block(seen driver.Env) {
 	}
 	o := block.Options{
 		Dir: path.Join(private, p.id, blockDir), Denied: p.policy.Shims(), Env: seen,
-		Keep: append(slices.Collect(maps.Keys(p.task.Env)), p.caps.Credentials...),
-		Forge: slices.ContainsFunc(p.policy.Granted(), func(c string) bool {
-			name, _, _ := strings.Cut(c, " ")
-			return name != "git"
-		}),
+		Keep:  append(slices.Collect(maps.Keys(p.task.Env)), p.caps.Credentials...),
+		Forge: p.policy.Forge(),
 	}
 	if o.Env["PATH"] == "" {
 		o.Env["PATH"] = p.facts.Path
@@ -177,7 +174,7 @@ const blockDir = "block"
 // guardReport is what the report says.
 func (p *prepared) guardReport() Guard {
 	return Guard{
-		Denied: nonNil(p.policy.Denied()), Granted: nonNil(p.policy.Granted()), Network: p.policy.Network(),
+		Denied: nonNil(p.policy.Denied()), Granted: nonNil(append(p.policy.Granted(), p.policy.Off()...)), Network: p.policy.Network(),
 		Blocked: p.blockWhy == "", Why: p.blockWhy,
 	}
 }

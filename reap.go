@@ -1,6 +1,7 @@
 package rein
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,10 +58,14 @@ func Reap(ctx context.Context, s *store.Store, agents agent.Registry) ([]Reaped,
 func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.Registry) Reaped {
 	out := Reaped{ID: dir.ID()}
 	var st state
-	if _, err := dir.ReadState(&st); err != nil || st.Schema != stateSchema {
+	at, err := dir.ReadState(&st)
+	known := err == nil && st.Schema == stateSchema
+	if !known {
 		// Not ours to judge, and nothing says what ran: remember it as lost.
 		st = state{ID: dir.ID(), StartedAt: time.Now()}
 	}
+	_, err = keeper.ReadRecord(dir.Dir())
+	began := err == nil || at == store.Running
 
 	exit, ended, unproven, err := collect(ctx, dir.Dir())
 	out.Ended, out.Unproven = ended, unproven
@@ -95,10 +100,15 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 	}
 
 	rep.Boundary = Boundary{Why: "the run was on another host"}
-	if st.Local {
+	if st.Local || !known {
 		var before repository
-		if b, err := os.ReadFile(filepath.Join(dir.Dir(), "before.json")); err != nil || json.Unmarshal(b, &before) != nil {
-			rep.Boundary = Boundary{Why: "no snapshot from before the run"}
+		if b, err := os.ReadFile(filepath.Join(dir.Dir(), beforeFile)); err != nil || json.Unmarshal(b, &before) != nil {
+			rep.Boundary = Boundary{Why: "the snapshot from before the run is gone"}
+			if began {
+				// It is written before an agent is there, so somebody took the means
+				// of checking away (law 8).
+				rep.Boundary.Changes = []Change{{What: boundary.Blind, Ref: cmp.Or(st.Facts.GitCommonDir, st.Dir), After: rep.Boundary.Why}}
+			}
 		} else {
 			o := boundary.Local()
 			o.ID, o.Peers = st.ID, peers(s, st.Host, before.CommonDir, st.ID, st.StartedAt)

@@ -474,7 +474,7 @@ func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
 	}
 	r.look(ctx)
 	undo = append(undo, func() { r.member.Leave((*store.Left)(r.before.Left(r.before.Head.Ref))) }) // no agent was there
-	if err := writeJSON(dir, "before.json", r.before); err != nil {
+	if err := writeJSON(dir, beforeFile, r.before); err != nil {
 		return nil, err
 	}
 	if err := r.spawn(ctx); err != nil {

@@ -134,6 +134,7 @@ type Policy struct {
 	levels  map[string]Level // of all rules, by name
 	lifted  map[string]bool  // commands that were granted
 	granted []string
+	off     []string
 	commits bool
 	network bool
 	names   map[string]bool // first words of rules

@@ -35,11 +35,20 @@ func New(c Config) (*Policy, error) {
 		case fixed[name] && l.rank() < Deny.rank():
 			return nil, &Error{ErrUngrantable, name, "its level can be deny or halt"}
 		}
+		if l.rank() < Deny.rank() && p.levels[name].rank() >= Deny.rank() && name != ruleWeb {
+			if c := p.command(name); c != "" {
+				p.granted = append(p.granted, c)
+			} else {
+				p.off = append(p.off, name)
+			}
+		}
 		p.levels[name] = l
 	}
 	if c.Commits {
+		if !p.Commits() {
+			p.granted = append(p.granted, "git commit")
+		}
 		p.levels[ruleCommit] = Allow
-		p.granted = append(p.granted, "git commit")
 	}
 	if c.Network {
 		p.levels[ruleWeb] = Allow
@@ -207,8 +216,31 @@ func (p *Policy) Shims() []string {
 	return slices.Compact(append(all, own...))
 }
 
-// Granted are the commands that were lifted, in the order given.
+// command is that of a rule by name; "" where it is no list of words.
+func (p *Policy) command(name string) string {
+	for _, r := range p.rules {
+		if r.Name == name {
+			return r.Command
+		}
+	}
+	return p.builtin[name].Command
+}
+
+// Granted are the commands that were lifted: by the level of their rule, then one
+// by one, in the order given.
 func (p *Policy) Granted() []string { return slices.Clone(p.granted) }
+
+// Off are the rules without a command of their own whose level lets pass what
+// they would refuse, by name.
+func (p *Policy) Off() []string { return slices.Clone(p.off) }
+
+// Forge says that something was lifted for which a forge has to know the user.
+func (p *Policy) Forge() bool {
+	return p.levels[ruleForge].rank() < Deny.rank() || slices.ContainsFunc(p.granted, func(c string) bool {
+		name, _, _ := strings.Cut(c, " ")
+		return forgeOf(name) != nil
+	})
+}
 
 // Tools are the kinds of tools that are denied: "web", or none.
 func (p *Policy) Tools() []string {

@@ -28,6 +28,22 @@ func TestDefault(t *testing.T) {
 	}
 }
 
+// What a level lets pass is granted too, and said.
+func TestGrantedByLevel(t *testing.T) {
+	p := policy(t, Config{Packs: []string{"publish"}, Levels: map[string]Level{
+		"gh-pr-review": Allow, "npm publish": Warn, ruleSwitch: Allow, "gh-pr-create": Halt, ruleUnparsed: Allow, ruleWeb: Allow,
+	}})
+	if got := p.Granted(); !slices.Equal(got, []string{"gh pr review", "npm publish"}) {
+		t.Errorf("granted %q", got)
+	}
+	if got := p.Off(); !slices.Equal(got, []string{ruleSwitch}) {
+		t.Errorf("off %q", got)
+	}
+	if !p.Forge() || !policy(t, Config{Levels: map[string]Level{ruleForge: Allow}}).Forge() || policy(t, Config{Commits: true, Packs: []string{"publish"}, Allow: []string{"npm publish"}}).Forge() {
+		t.Error("whether a forge has to know the user")
+	}
+}
+
 func TestGrants(t *testing.T) {
 	judge := func(p *Policy, command string) string {
 		return p.Judge(agent.Tool{Command: command}, yard).Rule
@@ -55,6 +71,11 @@ func TestGrants(t *testing.T) {
 			v := p.Judge(agent.Tool{Name: "Bash", Command: write}, yard)
 			if got := slices.Contains(shims, write); got != v.Refused() {
 				t.Errorf("%+v: %s: shims %v, judge %v", c, write, got, v)
+			}
+		}
+		for _, own := range shims {
+			if v := p.Judge(agent.Tool{Name: "Bash", Command: own + " x"}, yard); !v.Refused() && !strings.HasSuffix(own, " api") {
+				t.Errorf("%+v: %s: a shim refuses it, the judge says %v", c, own, v)
 			}
 		}
 		if !slices.Contains(shims, "gh api") || slices.Contains(shims, "git push") {

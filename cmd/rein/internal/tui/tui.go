@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -277,10 +278,14 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 		}
 		fmt.Fprintln(w, Wrap(fmt.Sprintf("  %s %s: %s", mark, f.Kind, Clean(f.Evidence)), width))
 	}
-	for _, c := range rep.Boundary.Changes {
-		if c.Restore != "" {
-			fmt.Fprintf(w, "    %s %s: undo with %s\n", c.What, Clean(c.Ref), Clean(c.Restore))
-		}
+	undo := slices.DeleteFunc(slices.Clone(rep.Boundary.Changes), func(c rein.Change) bool { return c.Restore == "" })
+	for _, c := range undo {
+		fmt.Fprintf(w, "    %s %s: undo with %s\n", c.What, Clean(c.Ref), Clean(c.Restore))
+	}
+	if len(undo) > 1 {
+		// A push moves the remote-tracking reference that another command expects
+		// where it was left.
+		fmt.Fprintln(w, "    these are to be run in this order: one expects what the other leaves")
 	}
 	var proofs []string
 	switch {
