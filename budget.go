@@ -17,8 +17,13 @@ func (r *Run) meterOutput() {
 	d.meter.Model, d.meter.Prices = p.task.Model, p.opts.Prices
 	d.live = true
 	d.limits, d.warnings = p.task.Limits, p.warnings
-	if l := d.limits; l.Tokens > 0 || l.CostUSD > 0 || l.Subagents > 0 {
-		d.spent = func(t meter.Totals) { r.watch.Spent(t.Counted(), t.CostUSD, t.Subagents) }
+	d.nests = r.nests
+	if l := d.limits; r.outer != nil || l.Tokens > 0 || l.CostUSD > 0 || l.Subagents > 0 {
+		d.spent = func(t meter.Totals) {
+			in := r.nests.usage()
+			r.watch.Spent(t.Counted()+in.Counted(), t.CostUSD+in.CostUSD, t.Subagents+in.Subagents)
+			r.outer.poke()
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package rein
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ import (
 // connection that says nothing for 10 s is closed.
 
 type request struct {
-	Verb  string        `json:"verb"` // stop, extend, state, spans
+	Verb  string        `json:"verb"` // stop, extend, state, spans, spent
 	By    string        `json:"by,omitempty"`
 	Kill  bool          `json:"kill,omitempty"` // stop: without the grace
 	Clock string        `json:"clock,omitempty"`
@@ -33,6 +34,8 @@ type request struct {
 	File string `json:"file,omitempty"` // spans: transcript or stderr
 	From int64  `json:"from,omitempty"`
 	To   int64  `json:"to,omitempty"`
+
+	Nested *Nested `json:"nested,omitempty"` // spent
 }
 
 type answer struct {
@@ -56,8 +59,8 @@ type control struct {
 	conns sync.WaitGroup
 }
 
-func listenControl(r *Run) (*control, error) {
-	l, err := r.dir.Listen()
+func listenControl(dir *store.Run, answer func(request) answer) (*control, error) {
+	l, err := dir.Listen()
 	if err != nil {
 		return nil, fmt.Errorf("control socket: %w", err)
 	}
@@ -68,7 +71,7 @@ func listenControl(r *Run) (*control, error) {
 			if err != nil {
 				return
 			}
-			c.conns.Go(func() { serveControl(r, conn) })
+			c.conns.Go(func() { serveControl(conn, answer) })
 		}
 	})
 	return c, nil
@@ -82,40 +85,50 @@ func (c *control) Close() error {
 	return err
 }
 
-func serveControl(r *Run, conn net.Conn) {
+func serveControl(conn net.Conn, answer func(request) answer) {
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(controlBound))
 	var req request
 	if err := json.NewDecoder(io.LimitReader(bufio.NewReader(conn), maxRequest)).Decode(&req); err != nil {
 		return
 	}
-	ans := answer{OK: true}
+	json.NewEncoder(conn).Encode(answer(req))
+}
+
+// control answers for a run that is under way.
+func (r *Run) control(req request) answer {
+	fail := func(err error) answer {
+		if err != nil {
+			return answer{Error: err.Error()}
+		}
+		return answer{OK: true}
+	}
 	switch req.Verb {
 	case "stop":
-		by := req.By
-		if by == "" {
-			by = CancelStop
-		}
+		by := cmp.Or(req.By, CancelStop)
 		r.Cancel(by)
 		if req.Kill {
 			r.Cancel(by)
 		}
+		return fail(nil)
 	case "extend":
-		if err := r.Extend(req.Clock, req.Add); err != nil {
-			ans = answer{Error: err.Error()}
-		}
+		return fail(r.Extend(req.Clock, req.Add))
 	case "state":
 		st := r.State()
-		ans.State = &st
+		return answer{OK: true, State: &st}
 	case "spans":
-		var err error
-		if ans.Spans, ans.UpTo, err = r.spans(req.File, req.From, req.To); err != nil {
-			ans = answer{Error: err.Error()}
+		spans, upTo, err := r.spans(req.File, req.From, req.To)
+		if err != nil {
+			return fail(err)
 		}
-	default:
-		ans = answer{Error: fmt.Sprintf("unknown request %q", req.Verb)}
+		return answer{OK: true, Spans: spans, UpTo: upTo}
+	case "spent":
+		if req.Nested == nil {
+			return answer{Error: "nobody has spent anything"}
+		}
+		return fail(r.noteNested(*req.Nested))
 	}
-	json.NewEncoder(conn).Encode(ans)
+	return answer{Error: fmt.Sprintf("unknown request %q", req.Verb)}
 }
 
 // ErrNotLive says that nobody supervises the run any more.

@@ -28,6 +28,7 @@ type digest struct {
 	meter    meter.Meter
 	live     bool               // the readings are of now, so a wait that is announced is one from now
 	spent    func(meter.Totals) // is told when the meter has moved; may be nil
+	nests    *nests             // what runs inside this one used
 	limits   watch.Limits       // that the findings compare with what was used
 	warnings []string           // what a budget cannot do in this run
 	damage   string             // what happened to the transcript, "" when nothing did
@@ -58,8 +59,8 @@ func (d *digest) read(r agent.Reading) {
 		d.version = r.Version
 	}
 	d.meter.Add(r)
-	if d.spent != nil && (r.Usage != nil || r.Tool != nil && r.Tool.Spawns) {
-		d.spent(d.meter.Totals())
+	if r.Usage != nil || r.Tool != nil && r.Tool.Spawns {
+		d.tellSpent()
 	}
 	switch r.Kind {
 	case agent.KindText:
@@ -91,6 +92,12 @@ func (d *digest) read(r agent.Reading) {
 				d.plain = d.plain[1:]
 			}
 		}
+	}
+}
+
+func (d *digest) tellSpent() {
+	if d.spent != nil {
+		d.spent(d.meter.Totals())
 	}
 }
 

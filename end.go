@@ -128,7 +128,8 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 		add(FoundLimitAfterResult, Warning, "the limit on %s ran out after the agent had finished", s.late)
 	}
 	t := d.meter.Totals()
-	if x := d.limits.Exceeded(t.Counted(), t.CostUSD, t.Subagents); x != nil && end.Kind == Exited {
+	in := d.nests.usage()
+	if x := d.limits.Exceeded(t.Counted()+in.Counted(), t.CostUSD+in.CostUSD, t.Subagents+in.Subagents); x != nil && end.Kind == Exited {
 		// The agent was done before it was told to be.
 		add(FoundLimitAfterResult, Warning, "%s; it was known only when the agent had finished", x.Text)
 	}

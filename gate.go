@@ -3,7 +3,9 @@ package rein
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 
@@ -24,6 +26,9 @@ type Gate struct {
 	Why     string `json:"why,omitempty"` // why it was not armed
 	Asked   int    `json:"asked"`         // questions that were answered
 	Refused int    `json:"refused"`       // of these, with no
+	// Unknown says that the numbers are not known: the supervisor died, and so did
+	// its book.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // arm prepares that the agent asks, where it can be made to: cmd, the rest of
@@ -71,6 +76,8 @@ type gate struct {
 	over  <-chan struct{} // closed when the run is being stopped
 	// silent is called once, when a tool ran that nobody had allowed.
 	silent func(evidence string)
+	book   io.WriteCloser // may be nil
+	redact redactor       // of what goes there
 
 	mu       sync.Mutex
 	asked    int
@@ -121,8 +128,10 @@ func (g *gate) answer(b []byte) (reply driver.Reply) {
 func (g *gate) note(t agent.Tool, allow bool, reason string) driver.Reply {
 	g.mu.Lock()
 	g.asked++
+	e := entry{Allowed: allow}
 	if !allow {
 		g.refused++
+		e.What = clip(g.redact.String(toolWords(t)+": "+reason), maxEvidence)
 		if len(g.refusals) < maxRefusals {
 			g.refusals = append(g.refusals, clip(toolWords(t)+": "+reason, maxEvidence))
 		}
@@ -131,6 +140,9 @@ func (g *gate) note(t agent.Tool, allow bool, reason string) driver.Reply {
 		g.open = slices.Delete(g.open, 0, maxQuestions/4)
 	}
 	g.open = append(g.open, question{tool: t, allowed: allow})
+	if b, err := json.Marshal(e); err == nil && g.book != nil {
+		_, _ = g.book.Write(append(b, '\n')) // an aid: the count of this process is what holds
+	}
 	g.mu.Unlock()
 	return g.agent.Answer(allow, reason)
 }
@@ -198,6 +210,10 @@ func (g *gate) report(why string, d *digest) Gate {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.book != nil {
+		_ = g.book.Close()
+		g.book = nil
+	}
 	d.refused, d.silent = slices.Clone(g.refusals), g.broken
 	if more := g.refused - len(g.refusals); more > 0 {
 		d.refused = append(d.refused, fmt.Sprintf("and %d more", more))

@@ -79,12 +79,12 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 	rep := &Report{
 		ID: dir.ID(), Labels: st.Labels, Parent: st.Parent, Agent: st.Agent, AgentVersion: st.Facts.Version,
 		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt, Attempt: max(st.Attempt, 1), RetryOf: st.RetryOf,
-		Gate:       st.Gate, // its book died with the supervisor
 		Guard:      st.Guard,
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}
-	var d digest
+	d := digest{nests: readNests(dir.Dir())}
+	rep.Gate = readBook(filepath.Join(dir.Dir(), gateFile), st.Gate, &d)
 	var caps agent.Capabilities
 	if a, err := agents.Lookup(st.Agent); err == nil {
 		caps = a.Capabilities(st.Facts.Version)
@@ -103,8 +103,9 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 	if st.Local || !known {
 		var before repository
 		if b, err := os.ReadFile(filepath.Join(dir.Dir(), beforeFile)); err != nil || json.Unmarshal(b, &before) != nil {
-			rep.Boundary = Boundary{Why: "the snapshot from before the run is gone"}
+			rep.Boundary = Boundary{Why: "no agent was started"}
 			if began {
+				rep.Boundary.Why = "the snapshot from before the run is gone"
 				// It is written before an agent is there, so somebody took the means
 				// of checking away (law 8).
 				rep.Boundary.Changes = []Change{{What: boundary.Blind, Ref: cmp.Or(st.Facts.GitCommonDir, st.Dir), After: rep.Boundary.Why}}
@@ -121,6 +122,7 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 	end := End{Kind: Lost, Detail: "supervisor_died"}
 	fill(rep, &d, end, exit, nil, caps, redact.New(environ(), caps.Credentials...), tail(rep.Stderr.Path))
 	rep.Resources = Resources{RSSMaxBytes: exit.RSSMax, CPUSeconds: exit.CPU}
+	rep.attempts(st.Attempts)
 	if err := dir.WriteState(store.Ended, rep); err != nil {
 		out.Err = errors.Join(out.Err, fmt.Errorf("writing the report: %w", err))
 	}

@@ -27,6 +27,9 @@ type Report struct {
 	// first, "" for the first itself. See Retry.
 	Attempt int    `json:"attempt"`
 	RetryOf string `json:"retry_of"`
+	// Attempts are all of them so far, this one the last; empty when it is the
+	// only one.
+	Attempts []Attempt `json:"attempts"`
 
 	Agent        string             `json:"agent"`
 	AgentVersion string             `json:"agent_version"`
@@ -50,7 +53,10 @@ type Report struct {
 	Failure  string    `json:"failure"` // one line for a person, "" when OK
 	Findings []Finding `json:"findings"`
 
-	Usage     Usage     `json:"usage"`
+	Usage Usage `json:"usage"`
+	// Nested are the runs that the agent started by itself; their usage is not in
+	// Usage, and counts for the budgets of this run.
+	Nested    []Nested  `json:"nested"`
 	Resources Resources `json:"resources"`
 
 	Leftovers []driver.Proc `json:"leftovers"`

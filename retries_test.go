@@ -54,6 +54,10 @@ func TestRetryGoesOn(t *testing.T) {
 			if !slices.Equal(started, []string{"task", "task-2"}) || len(failed) != 1 {
 				t.Fatalf("started %q, %d failed", started, len(failed))
 			}
+			if len(rep.Attempts) != 2 || rep.Attempts[0].ID != "task" || rep.Attempts[1].ID != "task-2" || len(failed[0].Attempts) != 0 ||
+				rep.Spent().Counted() != rep.Usage.Counted()+failed[0].Usage.Counted() || rep.Spent().ToolCalls != 1 {
+				t.Errorf("attempts %+v, in all %+v", rep.Attempts, rep.Spent())
+			}
 			s.proof(failed[0])
 			if f := failed[0]; f.Attempt != 1 || f.RetryOf != "" || !has(f, rein.FoundOverloaded) || rep.SessionID != f.SessionID {
 				t.Errorf("first: attempt %d of %q, %+v, session %q then %q", f.Attempt, f.RetryOf, f.Findings, f.SessionID, rep.SessionID)

@@ -68,20 +68,22 @@ type Pause struct {
 //
 // The task's total clock and its budgets are those of all attempts together. ctx
 // owns them and ends a wait: then the error is its cause, and the report the one
-// of the last attempt. The error of an attempt that could not be started comes
+// of the last attempt. A wait is a run in the store whose state says until when,
+// and Remote.Stop ends it: then the cause is CancelledBy(CancelStop). The error of an attempt that could not be started comes
 // with the report of the one before it.
 func Retry(ctx context.Context, task Task, ro *RetryOptions, o *Options) (*Report, error) {
 	if ro == nil {
 		ro = &RetryOptions{}
 	}
-	r := &retrier{RetryOptions: *ro, random: rand.Float64, run: func(ctx context.Context, t Task, n int, first string) (*Report, bool, error) {
+	var run *Run // the last one
+	r := &retrier{RetryOptions: *ro, random: rand.Float64}
+	r.run = func(ctx context.Context, t Task, n int, first string) (*Report, bool, error) {
 		p, err := prepare(ctx, t, o)
 		if err != nil {
 			return nil, false, err
 		}
-		p.attempt, p.retryOf = n, first
-		run, err := p.start(ctx)
-		if err != nil {
+		p.attempt, p.retryOf, p.earlier = n, first, r.made
+		if run, err = p.start(ctx); err != nil {
 			return nil, false, err
 		}
 		if ro.Started != nil {
@@ -89,7 +91,10 @@ func Retry(ctx context.Context, task Task, ro *RetryOptions, o *Options) (*Repor
 		}
 		rep, err := run.Wait(context.WithoutCancel(ctx)) // ctx owns the run
 		return rep, p.caps.Resume, err
-	}}
+	}
+	r.show = func(id, first string, p *Pause, stop func()) (string, func()) {
+		return showWait(run, r.made, id, first, p, stop)
+	}
 	return r.do(ctx, task)
 }
 
@@ -99,7 +104,11 @@ type retrier struct {
 	random func() float64 // [0,1)
 	// run makes one attempt and says whether its session can be continued.
 	run func(ctx context.Context, t Task, attempt int, first string) (rep *Report, resumable bool, err error)
+	// show makes a wait visible to others, who may stop it; may be nil. It gives
+	// the id of the attempt that will follow, and what ends the showing.
+	show func(id, first string, p *Pause, stop func()) (string, func())
 
+	made    []Attempt
 	retries int           // made
 	waited  time.Duration // for limits
 	reset   time.Time     // the last one that was waited for
@@ -128,8 +137,10 @@ func (r *retrier) do(ctx context.Context, task Task) (*Report, error) {
 			return rep, err
 		}
 		last, first = rep, cmp.Or(first, rep.ID)
-		u := rep.Usage
-		r.spent.tokens += u.InputTokens + u.CacheWriteTokens + u.OutputTokens
+		a := rep.attempt()
+		r.made = append(r.made, a)
+		u := a.Usage
+		r.spent.tokens += u.Counted()
 		r.spent.usd += u.CostUSD
 		r.spent.subagents += u.Subagents
 
@@ -162,7 +173,7 @@ func (r *retrier) do(ctx context.Context, task Task) (*Report, error) {
 			r.Again(rep, *p)
 		}
 		slept := time.Now()
-		err = p.sleep(ctx)
+		next.ID, err = r.wait(ctx, next.ID, first, p)
 		if p.Limit {
 			r.waited += time.Since(slept)
 		}
@@ -171,6 +182,19 @@ func (r *retrier) do(ctx context.Context, task Task) (*Report, error) {
 		}
 		attempt = next
 	}
+}
+
+// wait sleeps where others see it and may end it: then the error is the cause
+// CancelStop. It gives the id of the next attempt.
+func (r *retrier) wait(ctx context.Context, id, first string, p *Pause) (string, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if r.show != nil {
+		var hide func()
+		id, hide = r.show(id, first, p, func() { cancel(CancelledBy(CancelStop)) })
+		defer hide()
+	}
+	return id, p.sleep(ctx)
 }
 
 // look is how often a long wait looks at the clock on the wall: a machine that

@@ -37,6 +37,8 @@ type Run struct {
 	watch *watch.Watch
 	hooks *hooks
 	out   *output
+	nests *nests // runs inside this one
+	outer *outer // the run that this one is inside of
 	proc  *host.Process
 	ctl   io.Closer // control socket
 
@@ -70,6 +72,8 @@ type state struct {
 	StartedAt  time.Time         `json:"started_at"`
 	Attempt    int               `json:"attempt"`
 	RetryOf    string            `json:"retry_of"`
+	Attempts   []Attempt         `json:"attempts,omitempty"` // that were made before
+	Waiting    *Pause            `json:"waiting,omitempty"`  // it has not begun, and begins then
 	Supervisor supervisor        `json:"supervisor"`
 	Gate       Gate              `json:"gate"`
 	Guard      Guard             `json:"guard"`
@@ -85,7 +89,7 @@ type supervisor struct {
 
 func newRun(p *prepared, dir *store.Run, lease *store.Lease) *Run {
 	return &Run{
-		p: p, dir: dir, lease: lease, started: time.Now(),
+		p: p, dir: dir, lease: lease, started: time.Now(), nests: &nests{dir: dir},
 		stopped: make(chan struct{}), killed: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -190,7 +194,7 @@ func (r *Run) state() *state {
 		Schema: stateSchema, ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), Facts: r.p.facts, Host: r.p.where, Local: r.p.local,
 		Model: r.p.task.Model, Mode: cmp.Or(r.p.task.Mode, agent.Autonomous), Dir: r.p.task.Dir, StartedAt: r.started,
-		Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
+		Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf, Attempts: r.p.earlier,
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 		Guard:      r.p.guardReport(),
@@ -213,6 +217,7 @@ func (r *Run) spawn(ctx context.Context) error {
 	r.out = newOutput(r.dir.Dir(), newReader(p.agent, p.facts), r.watch, r.hooks, func(err error) {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	})
+	r.outer = findOuter(p.store, p.parent, p.id, p.agent.Name())
 	r.meterOutput()
 	w := &warden{policy: p.policy, in: p.place(), also: p.opts.Judge, halt: func(v guard.Verdict) {
 		r.end(&stop{end: End{Kind: Halted, Detail: v.Rule}, evidence: clip(p.redact.String(v.Evidence), maxEvidence)})
@@ -223,13 +228,13 @@ func (r *Run) spawn(ctx context.Context) error {
 	} else {
 		r.out.gate = &gate{agent: p.agent.(agent.Gate), judge: w.judge, over: r.stopped, silent: func(evidence string) {
 			r.end(&stop{end: End{Kind: Halted, Detail: HaltedByGate}, evidence: evidence})
-		}}
+		}, book: openBook(filepath.Join(r.dir.Dir(), gateFile)), redact: p.redact}
 		r.out.digest.gate = r.out.gate
 	}
 	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
 		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
 	}
-	ctl, err := listenControl(r)
+	ctl, err := listenControl(r.dir, r.control)
 	if err != nil {
 		return err
 	}
@@ -243,6 +248,7 @@ func (r *Run) spawn(ctx context.Context) error {
 		ctl.Close()
 		r.hooks.close()
 		r.out.finish()
+		r.out.gate.report("", &r.out.digest) // closes its book
 		return err
 	}
 	r.proc, r.ctl = proc, ctl
@@ -250,8 +256,17 @@ func (r *Run) spawn(ctx context.Context) error {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
 	}
 	r.hooks.spawned(r)
+	go r.outer.run(r.done, r.spent)
 	go r.supervise(ctx)
 	return nil
+}
+
+// spent is what the run and those inside it used so far.
+func (r *Run) spent() Usage {
+	r.out.mu.Lock()
+	own := r.out.digest.usage()
+	r.out.mu.Unlock()
+	return own.Plus(r.nests.usage())
 }
 
 // supervise is the life of the run after the start: it waits for the end or for
@@ -398,8 +413,10 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	rep.Gate = r.out.gate.report(r.p.gateWhy, d)
 	rep.Guard = r.p.guardReport()
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
+	r.outer.tell(r.spent())
 	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)
 	rep.Resources.CPUSeconds = max(exit.CPU, r.out.peak.CPU)
+	rep.attempts(r.p.earlier)
 	r.hooks.close()
 
 	// Where it cannot be written (a full disk), viewers refuse to show what they
@@ -442,6 +459,7 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	rep.SessionID = d.session
 	rep.Billing = "unknown"
 	rep.Usage = d.usage()
+	rep.Nested = nonNil(d.nests.all())
 	rep.Leftovers = nonNil(slices.DeleteFunc(slices.Clone(exit.Leftovers), func(p driver.Proc) bool {
 		return slices.ContainsFunc(exit.Survivors, func(s driver.Proc) bool { return s.PID == p.PID })
 	}))

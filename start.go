@@ -53,6 +53,7 @@ type prepared struct {
 	warnings []string // what a budget cannot do in this run
 	attempt  int      // from 1; see Retry
 	retryOf  string   // id of the first attempt
+	earlier  []Attempt
 
 	policy  *guard.Policy // what may not happen
 	told    string        // what the agent is told of it

@@ -99,7 +99,7 @@ func NotStartedReport(task Task, cause error) *Report {
 		End:      End{Kind: NotStarted, Detail: clip(cause.Error(), maxEvidence)},
 		Findings: []Finding{}, Boundary: Boundary{Changes: []Change{}, Allowed: []Change{}, Others: []Change{}, Remotes: []boundary.RemoteState{}, Unseen: []string{}, Why: "nothing was started"},
 		Leftovers: []driver.Proc{}, Survivors: []driver.Proc{},
-		Usage: Usage{CostSource: "none"},
+		Usage: Usage{CostSource: "none"}, Nested: []Nested{}, Attempts: []Attempt{},
 	}
 	if rep.Labels == nil {
 		rep.Labels = map[string]string{}

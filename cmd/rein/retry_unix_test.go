@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,5 +78,38 @@ func TestCtrlCEndsTheWaitForALimit(t *testing.T) {
 	}
 	if got := strings.Join(types, " "); got != "retry report" {
 		t.Errorf("events %q", got)
+	}
+}
+
+// A wait is in `rein runs` and ended by `rein runs stop`, by the id that was
+// printed when the task began.
+func TestStopEndsTheWait(t *testing.T) {
+	event := fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":"rejected","resetsAt":%d,"rateLimitType":"five_hour"}}`, time.Now().Add(3*time.Hour).Unix())
+	r := prepare(t, fakeagent.Scenario{Steps: []fakeagent.Step{
+		{Do: "text", Text: "x", Usage: &fakeagent.Usage{In: 10, Out: 5}}, {Do: "raw", Text: event + "\n"}, {Do: "result", Status: 429},
+	}}, "--wait-for-limit", "--id", "limited")
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.cmd.Process.Kill() })
+	rein := func(args ...string) string {
+		cmd := exec.Command(r.cmd.Path)
+		cmd.Args, cmd.Env = append([]string{"rein"}, args...), r.cmd.Env
+		out, _ := cmd.CombinedOutput()
+		return string(out)
+	}
+	list := ""
+	r.until("the wait is listed", func() bool { list = rein("runs"); return strings.Contains(list, "waiting until ") })
+	if !strings.Contains(list, "limited-2") || !strings.Contains(list, "for attempt 2 (rate_limited)") {
+		t.Errorf("listed as\n%s", list)
+	}
+	said := ""
+	r.until("it stops", func() bool { said = rein("runs", "stop", "limited"); return strings.Contains(said, "limited-2 stopped") })
+	r.cmd.Wait()
+	if code := r.cmd.ProcessState.ExitCode(); code != 143 {
+		t.Errorf("exit %d", code)
+	}
+	if list = rein("runs"); strings.Contains(list, "limited-2") || !strings.Contains(r.err.String(), "cancelled by rein runs stop while waiting") {
+		t.Errorf("afterwards\n%s\n%s", list, r.err.String())
 	}
 }

@@ -243,9 +243,10 @@ func (c *runCmd) run(a *app, started func(news)) (err error) {
 		fmt.Fprintf(a.stderr, "rein: writing to stdout: %s: rein runs answer %s has it\n", oneLine(viewErr), r.ID())
 		lost = true
 	}
-	if code, ok := cancelledCode(ctx); ok && err != nil {
-		fmt.Fprintf(a.stderr, "rein: %s while waiting for the next attempt\n", context.Cause(ctx))
-		return exitCode(code)
+	if who := rein.CancelledWho(err); err != nil && who != rein.CancelContext {
+		fmt.Fprintf(a.stderr, "rein: cancelled by %s while waiting for the next attempt\n", who)
+		stopped := rein.Report{End: rein.End{Kind: rein.Cancelled, Detail: who}}
+		return exitCode(stopped.ExitCode())
 	} else if err != nil {
 		return notStarted(err)
 	}

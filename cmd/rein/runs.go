@@ -61,7 +61,10 @@ type listed struct {
 	OK        bool              `json:"ok"`
 	End       rein.End          `json:"end"`
 	Failure   string            `json:"failure"`
-	State     string            `json:"state"` // live, lost or ended; not in the file
+	Attempt   int               `json:"attempt"`
+	RetryOf   string            `json:"retry_of"`
+	Waiting   *rein.Pause       `json:"waiting,omitempty"` // live: it begins then
+	State     string            `json:"state"`             // live, lost or ended; not in the file
 }
 
 func (c *runsList) Run(a *app) error {
@@ -141,6 +144,8 @@ func (c *runsList) Run(a *app) error {
 		took := l.EndedAt.Sub(l.StartedAt)
 		what := "ok"
 		switch {
+		case l.State == "live" && l.Waiting != nil:
+			what, took = fmt.Sprintf("waiting until %s for attempt %d (%s)", tui.ClockTime(l.Waiting.Until), l.Attempt, l.Waiting.Reason), time.Since(l.StartedAt)
 		case l.State == "live":
 			what, took = "working", time.Since(l.StartedAt)
 		case l.State == "lost":
@@ -310,6 +315,9 @@ func (c *runsStop) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	if next := laterAttempt(s, r.ID()); next != nil {
+		r = next
+	}
 	m, err := rein.Attach(s, r.ID())
 	if err != nil {
 		return err
@@ -324,6 +332,29 @@ func (c *runsStop) Run(a *app) error {
 		return fmt.Errorf("%s was told to stop and has not ended within 30s: rein runs stop --kill %s", r.ID(), r.ID())
 	}
 	fmt.Fprintf(a.stderr, "rein: %s stopped\n", r.ID())
+	return nil
+}
+
+// laterAttempt is the live attempt on the task whose first one that was, when
+// that one is over: who names the id that was printed means the task. nil when
+// there is none.
+func laterAttempt(s *store.Store, first string) *store.Run {
+	if s.Live(first) {
+		return nil
+	}
+	all, err := s.List()
+	if err != nil {
+		return nil
+	}
+	for _, e := range all {
+		var l listed
+		if !e.Live {
+			continue
+		}
+		if _, err := e.Run.ReadState(&l); err == nil && l.RetryOf == first {
+			return e.Run
+		}
+	}
 	return nil
 }
 

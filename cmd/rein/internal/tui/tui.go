@@ -3,6 +3,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -224,14 +225,14 @@ func (s *Screen) Pause(rep *rein.Report, p rein.Pause) {
 		next = "session " + p.Session + " goes on"
 	}
 	if p.Limit {
-		s.line("waiting for the limit to be reset at %s (%s), then %s; Ctrl-C ends the wait", clockTime(p.Until), elapsed(p.For), Clean(next))
+		s.line("waiting for the limit to be reset at %s (%s), then %s; Ctrl-C ends the wait", ClockTime(p.Until), elapsed(p.For), Clean(next))
 		return
 	}
 	s.line("attempt %d in %s, then %s", p.Attempt, elapsed(p.For), Clean(next))
 }
 
-// clockTime is a time as the clock on this wall will show it.
-func clockTime(t time.Time) string {
+// ClockTime is a time as the clock on this wall will show it.
+func ClockTime(t time.Time) string {
 	t = t.Local()
 	if y, m, d := time.Now().Date(); t.Equal(time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())) {
 		return t.Format("15:04")
@@ -271,6 +272,16 @@ func Summary(w io.Writer, rep *rein.Report, dir string, color bool) {
 	}
 	width := Width(w)
 	fmt.Fprintln(w, Wrap(strings.Join(parts, " · "), width))
+	if n := len(rep.Nested); n > 0 {
+		var in rein.Usage
+		for _, x := range rep.Nested {
+			in = in.Plus(x.Usage)
+		}
+		fmt.Fprintf(w, "  and %s that it started: %s\n", plural(n, "run"), cmp.Or(counts(in), "nothing used"))
+	}
+	if n := len(rep.Attempts); n > 1 {
+		fmt.Fprintf(w, "  all %d attempts: %s\n", n, cmp.Or(counts(rep.Spent()), "nothing used"))
+	}
 	for _, f := range rep.Findings {
 		mark := p.red("✗")
 		if f.Severity == rein.Warning {
