@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,10 @@ func TestMain(m *testing.M) {
 	fakeagent.Reexec()
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
 		os.Exit(keeper.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
+	if len(os.Args) > 2 && os.Args[1] == "produce" {
+		size, _ := strconv.ParseInt(os.Args[2], 10, 64)
+		os.Exit(produce(size))
 	}
 	os.Exit(m.Run())
 }
