@@ -45,7 +45,7 @@ func guardField(err error) string {
 // guarded is what is known of the repository that a run is in.
 type guarded struct {
 	remotes   []string
-	hooksPath string        // core.hooksPath of the user or the machine
+	hooksPath string        // core.hooksPath of the user, the machine or the environment
 	config    []git.Setting // as it was listed for that; nil where nobody did
 	branch    string        // that the run's working tree is on, when commits are granted
 }
@@ -69,12 +69,20 @@ func (p *prepared) readRepository(ctx context.Context) {
 		return
 	}
 	p.protect.config = settings
+	env := git.FromEnv(settings)
 	for _, s := range settings {
+		if s.Scope == "command" {
+			env--
+		}
 		switch {
 		case strings.HasPrefix(s.Key, "remote.") && (strings.HasSuffix(s.Key, ".url") || strings.HasSuffix(s.Key, ".pushurl")):
 			if !slices.Contains(p.protect.remotes, s.Value) {
 				p.protect.remotes = append(p.protect.remotes, s.Value)
 			}
+		case s.Key == "core.hookspath" && s.Scope == "command" && env >= 0:
+			// Of the environment, as the user sets it, or a run that this one is
+			// inside of: what that refuses is refused here too.
+			p.protect.hooksPath = s.Value
 		case s.Key == "core.hookspath" && (s.Scope == "global" || s.Scope == "system"):
 			p.protect.hooksPath = s.Value
 			if rest, ok := strings.CutPrefix(s.Value, "~/"); ok {
@@ -164,7 +172,9 @@ func (p *prepared) block(seen driver.Env) {
 			o.Branch = p.protect.branch
 		}
 	}
-	p.blocks = block.Make(o)
+	if p.blocks = block.Make(o); len(p.blocks.Files) == 0 {
+		return
+	}
 	p.spec.Folder = &driver.Folder{Dir: o.Dir, Files: p.blocks.Files}
 }
 

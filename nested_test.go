@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,12 +16,18 @@ import (
 // inner is a step in which the agent starts a run by itself.
 func (s *stage) inner(steps ...fakeagent.Step) fakeagent.Step {
 	s.t.Helper()
+	return s.innerIn(order{Dir: s.t.TempDir()}, steps...)
+}
+
+func (s *stage) innerIn(o order, steps ...fakeagent.Step) fakeagent.Step {
+	s.t.Helper()
 	env := map[string]string{}
 	for k, v := range s.vars {
 		env[k] = v
 	}
 	env[fakeagent.EnvScenario] = fakeagent.Scenario{Steps: steps}.JSON()
-	b, err := json.Marshal(order{Store: s.store.Dir, Keeper: s.opts.Keeper, Dir: s.t.TempDir(), Env: env})
+	o.Store, o.Keeper, o.Env = s.store.Dir, s.opts.Keeper, env
+	b, err := json.Marshal(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -51,6 +58,22 @@ func TestNestedSpendCountsOutside(t *testing.T) {
 	}
 }
 
+// A run inside another one may not do more than that, whatever it was granted.
+func TestNestedOnlyTightens(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.repository()
+	sub := filepath.Join(s.dir, "sub") // a directory with a lease of its own
+	if err := os.Mkdir(sub, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	commit := fakeagent.Step{Do: "bash", Command: "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m x 2>said || touch refused"}
+	rep := s.do(s.task(s.innerIn(order{Dir: sub, Commits: true}, commit, fakeagent.Step{Do: "text", Text: "x"}, fakeagent.Step{Do: "result"}), fakeagent.Step{Do: "text", Text: "x"}, fakeagent.Step{Do: "result"}))
+	if said, _ := os.ReadFile(filepath.Join(sub, "said")); !rep.OK || !exists(sub, "refused") || !strings.Contains(string(said), "rein: refused") {
+		t.Errorf("ok %v, boundary %+v, git said %s: %s", rep.OK, rep.Boundary, said, rep.Failure)
+	}
+}
+
 // A run whose supervisor is killed keeps its books: what the gate was asked, and
 // what was spent inside. Whoever takes the snapshot from before away has not made
 // it clean.
@@ -61,9 +84,11 @@ func TestReapedBooks(t *testing.T) {
 	s.opts.Keeper = []string{self(t), "keeper"}
 	ready := filepath.Join(t.TempDir(), "ready")
 	cmd, id := s.supervisor(fakeagent.Scenario{Steps: []fakeagent.Step{
-		{Do: "bash", Command: "git push origin main"}, innocent,
+		{Do: "bash", Command: "git push origin main"},
+		innocent,
 		s.inner(fakeagent.Step{Do: "text", Text: "y", Usage: &fakeagent.Usage{In: 1000, Out: 50}}, fakeagent.Step{Do: "result"}),
-		{Do: "bash", Command: "touch '" + ready + "'"}, {Do: "hang"},
+		{Do: "bash", Command: "touch '" + ready + "'"},
+		{Do: "hang"},
 	}})
 	for end := time.Now().Add(patience); !exists(filepath.Dir(ready), "ready"); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(end) {

@@ -30,6 +30,8 @@ type order struct {
 	Keeper []string
 	Dir    string
 	Env    map[string]string
+
+	Commits bool
 }
 
 // supervise is the supervisor that gets killed: it runs one agent and says
@@ -49,7 +51,9 @@ func supervise(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	r, err := rein.Start(context.Background(), rein.Task{Prompt: "go", Agent: "claude", Dir: o.Dir, Env: o.Env}, &rein.Options{Store: s, Keeper: o.Keeper})
+	task := rein.Task{Prompt: "go", Agent: "claude", Dir: o.Dir, Env: o.Env}
+	task.Guard.Commits = o.Commits
+	r, err := rein.Start(context.Background(), task, &rein.Options{Store: s, Keeper: o.Keeper})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 2

@@ -104,7 +104,10 @@ func TestStopEndsTheWait(t *testing.T) {
 		t.Errorf("listed as\n%s", list)
 	}
 	said := ""
-	r.until("it stops", func() bool { said = rein("runs", "stop", "limited"); return strings.Contains(said, "limited-2 stopped") })
+	r.until("it stops", func() bool {
+		said = rein("runs", "stop", "limited")
+		return strings.Contains(said, "limited-2 stopped")
+	})
 	r.cmd.Wait()
 	if code := r.cmd.ProcessState.ExitCode(); code != 143 {
 		t.Errorf("exit %d", code)

@@ -51,8 +51,8 @@ type Repo struct {
 	CommonDir string   // absolute
 	Trees     []string // its working trees, absolute
 	URLs      []string // of its remotes, to fetch from and to push to
-	// HooksPath is core.hooksPath of the user and of the machine, "" when unset:
-	// what the environment says wins over them, and their hooks still have to run.
+	// HooksPath is core.hooksPath of the user, the machine or the environment, ""
+	// when unset: ours wins over them, and their hooks still have to run.
 	HooksPath string
 }
 

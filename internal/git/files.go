@@ -16,7 +16,7 @@ import (
 // File is one entry of a directory.
 type File struct {
 	Path    string // with slashes, on every system
-	Regular bool // it is a file, or a link to one
+	Regular bool   // it is a file, or a link to one
 	Link    bool
 	Exec    bool // somebody may execute it
 	Size    int64
