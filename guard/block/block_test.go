@@ -222,7 +222,7 @@ func TestRefusedInTheRepositoryOfTheRun(t *testing.T) {
 		if after := w.refs(); after != before {
 			t.Fatalf("%s: refs moved\n%s\n%s", script, before, after)
 		}
-		if strings.Contains(script, "add") || strings.Contains(script, "pick") || strings.Contains(script, "revert") || strings.Contains(script, "clone") {
+		if strings.Contains(script, "add") || strings.Contains(script, "reset") || strings.Contains(script, "pick") || strings.Contains(script, "revert") || strings.Contains(script, "clone") {
 			w.must(w.repo, "git reset -q --hard HEAD && git clean -qfd && rm -rf ../clone ../wt")
 		}
 	}
