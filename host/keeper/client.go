@@ -358,6 +358,7 @@ func (p *process) deliver() {
 		case p.exit != nil:
 			if p.exit.Reason == driver.Lost {
 				p.exit.Stdout, p.exit.Stderr = p.given[0], p.given[1]
+				p.exit.Detail += fmt.Sprintf("; %d bytes of stdout and %d of stderr had come", p.given[0], p.given[1])
 			}
 			return
 		default:

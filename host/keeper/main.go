@@ -20,8 +20,8 @@ import (
 	"syscall"
 )
 
-// Main is the body of `rein keeper` and of rein-keeper, and of their verb "ask"
-// (see driver.Ask). The stream is stdin and
+// Main is the body of `rein keeper` and of rein-keeper, and of their verbs "ask"
+// (see driver.Ask) and "link" (see package link). The stream is stdin and
 // stdout; diagnostics, and never a byte of a command, go to stderr. It returns
 // the exit code: 0 when all went as it should, 1 when something is to be read on
 // stderr, 2 for wrong usage. It expects to be called first thing in a process
@@ -34,6 +34,9 @@ func Main(args []string, stdin, stdout, stderr *os.File) int {
 
 	if len(args) > 0 && args[0] == askVerb {
 		return askMain(args[1:], stdin, stdout, stderr)
+	}
+	if len(args) > 0 && args[0] == linkVerb {
+		return linkMain(args[1:], self(args), stdin, stdout, stderr)
 	}
 	fl := flag.NewFlagSet("rein keeper", flag.ContinueOnError)
 	fl.SetOutput(stderr)

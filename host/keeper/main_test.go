@@ -41,7 +41,9 @@ func TestMain(m *testing.M) {
 func runProg(prog string, args []string) int {
 	switch prog {
 	case "keeper":
-		os.Unsetenv(progVar) // the command's environment is not ours
+		if len(args) == 0 || args[0] != linkVerb || args[1] == "--serve" {
+			os.Unsetenv(progVar) // the command's environment is not ours
+		}
 		if n, err := strconv.ParseUint(os.Getenv("REIN_TEST_FSIZE"), 10, 64); err == nil {
 			syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: n, Max: n})
 		}

@@ -29,18 +29,26 @@ func takeStream(stdin, stdout *os.File) (io.ReadWriteCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
+	if err := detach(stdin, stdout); err != nil {
 		return nil, err
-	}
-	defer null.Close()
-	for _, f := range []*os.File{stdin, stdout} {
-		if err := dup2(int(null.Fd()), int(f.Fd())); err != nil {
-			return nil, os.NewSyscallError("dup2", err)
-		}
 	}
 	closeOnExec()
 	return &stdio{r, w}, nil
+}
+
+// detach puts the null device in place of files.
+func detach(files ...*os.File) error {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	for _, f := range files {
+		if err := dup2(int(null.Fd()), int(f.Fd())); err != nil {
+			return os.NewSyscallError("dup2", err)
+		}
+	}
+	return nil
 }
 
 func dup(f *os.File, name string) (*os.File, error) {

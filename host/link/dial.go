@@ -51,11 +51,11 @@ func (c *Conn) redial(t io.ReadWriteCloser) {
 			spoke, err := c.carry(t)
 			switch {
 			case spoke:
-				mute, pause = 0, firstPause
+				pause = firstPause
 			case errors.Is(err, ErrFinal) || errors.Is(err, ErrRefused) && !stale(err):
 				c.giveUp(err)
-			default:
-				if mute++; mute >= maxMute && !c.wasUp() {
+			case (errors.Is(err, errHungUp) || errors.Is(err, errFrame)) && !c.wasUp():
+				if mute++; mute >= maxMute {
 					c.giveUp(err)
 				}
 			}
@@ -115,8 +115,8 @@ func (c *Conn) giveUp(err error) {
 	c.lose(err)
 }
 
-// carry uses the transport until its end, and says whether the other end took
-// the link up on it.
+// carry uses the transport until its end. It says whether the other end took the
+// link up on it, and why it ended.
 func (c *Conn) carry(t io.ReadWriteCloser) (spoke bool, err error) {
 	w := c.newWire(t)
 	c.mu.Lock()
@@ -140,8 +140,8 @@ func (c *Conn) carry(t io.ReadWriteCloser) (spoke bool, err error) {
 		spoke = true
 		err = w.read()
 	}
-	w.fail(err)
-	return spoke, err
+	w.fail(plain(err))
+	return spoke, w.why
 }
 
 // greet reads the answer to the hello.
@@ -175,10 +175,15 @@ func (w *wire) greet() error {
 	return nil
 }
 
-// plain keeps the end of a transport from looking like a clean end.
+// plain keeps the end of a transport from looking like a clean end of the link.
 func plain(err error) error {
-	if errors.Is(err, io.EOF) {
+	switch {
+	case err == io.EOF:
 		return errHungUp
+	case !errors.Is(err, io.EOF):
+		return err
+	case errors.Is(err, ErrFinal):
+		return fmt.Errorf("%w (%v)", ErrFinal, err)
 	}
-	return err
+	return fmt.Errorf("%w (%v)", errHungUp, err)
 }

@@ -266,11 +266,11 @@ func (c *Conn) settle() {
 
 // lose ends the link with an error; c.mu is held.
 func (c *Conn) lose(cause error) {
-	if cause == nil || errors.Is(cause, io.EOF) {
+	if cause == nil {
 		cause = errHungUp
 	}
 	c.finish(&LostError{
-		Up: c.up, Down: time.Since(c.heard), Cause: cause,
+		Up: c.up, Down: time.Since(c.heard), Cause: plain(cause),
 		Received: int64(c.in.received), Sent: int64(c.out.base),
 	})
 }

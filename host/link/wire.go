@@ -22,6 +22,7 @@ type wire struct {
 
 	wake    sync.Cond
 	dead    bool
+	why     error  // for a dead one; not to be changed any more
 	open    bool   // the handshake is over
 	mayData bool   // data may be sent
 	next    uint64 // number of the chunk to be sent next
@@ -57,7 +58,7 @@ func (w *wire) kill(err error) {
 	if w.dead {
 		return
 	}
-	w.dead = true
+	w.dead, w.why = true, err
 	c := w.c
 	if w.open && w.lastHeard().After(c.heard) {
 		c.heard = w.lastHeard()
@@ -65,10 +66,7 @@ func (w *wire) kill(err error) {
 	if c.w == w {
 		c.w = nil
 		if err != nil && !c.over {
-			if errors.Is(err, io.EOF) {
-				err = errHungUp
-			}
-			c.cause = err
+			c.cause = plain(err)
 		}
 		if errors.Is(err, errFrame) {
 			if c.breaches++; c.breaches >= maxBreaches {
