@@ -125,7 +125,7 @@ func (a *linkAt) gone() {
 
 // quickly notices a dead transport soon enough for a test, and gives a loaded
 // machine time.
-var quickly = &link.Options{Ping: 300 * time.Millisecond}
+var quickly = &link.Options{Ping: time.Second}
 
 // The transports are killed again and again, also before the first answer; the
 // command runs on, and not a byte is missing in either direction.
@@ -170,7 +170,7 @@ func TestLinkCut(t *testing.T) {
 func TestLinkLease(t *testing.T) {
 	t.Parallel()
 	a := newLinkAt(t)
-	conn := a.dial(&link.Options{Ping: 100 * time.Millisecond, Lease: 2 * time.Second})
+	conn := a.dial(&link.Options{Ping: 500 * time.Millisecond, Lease: 3 * time.Second})
 	spec := prog(t, "stubborn")
 	out := newSink()
 	p := a.start(conn, spec, out)

@@ -22,7 +22,6 @@ type chaos struct {
 	left int // bytes until the end
 	how  int
 	rng  *rand.Rand
-	seen func(hello []byte)
 }
 
 const (

@@ -17,7 +17,7 @@ import (
 // the hello. A link that never comes up fails Read and Write.
 //
 // connect is called again whenever a transport has ended, with a context that
-// ends with the link or after three pings. An error means that it is called
+// ends with the link or after three pings (10 s at least). An error means that it is called
 // again later, with pauses of up to 5 s, unless it matches ErrFinal. A transport
 // outlives the context of its connect; its Close is called once, and makes its
 // Read and Write return.
@@ -41,6 +41,10 @@ const (
 	// maxMute is how many transports may end before the first word of the other
 	// end: it may be a cut, and five times it is a program that is not there.
 	maxMute = 5
+	// answerTime is granted to a transport until the answer, at least, and three
+	// times that to a link until it is up: a program is to be started there, by a
+	// login shell on a busy machine.
+	answerTime = 10 * time.Second
 )
 
 // redial keeps the link on a transport until it is over.
@@ -54,7 +58,7 @@ func (c *Conn) redial(t io.ReadWriteCloser) {
 				pause = firstPause
 			case errors.Is(err, ErrFinal) || errors.Is(err, ErrRefused) && !stale(err):
 				c.giveUp(err)
-			case (errors.Is(err, errHungUp) || errors.Is(err, errFrame)) && !c.wasUp():
+			case !errors.Is(err, errSilent) && !c.wasUp():
 				if mute++; mute >= maxMute {
 					c.giveUp(err)
 				}
@@ -83,7 +87,7 @@ func (c *Conn) redial(t io.ReadWriteCloser) {
 }
 
 func (c *Conn) dialOnce() (io.ReadWriteCloser, error) {
-	ctx, cancel := context.WithTimeout(c.ctx, 3*c.opt.Ping)
+	ctx, cancel := context.WithTimeout(c.ctx, max(3*c.opt.Ping, answerTime))
 	defer cancel()
 	t, err := c.connect(ctx)
 	if err == nil && t == nil {

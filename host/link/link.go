@@ -335,15 +335,22 @@ func (c *Conn) look(ping bool) {
 		if w.open && heard.After(c.heard) {
 			c.heard = heard
 		}
-		if time.Since(heard) >= 3*c.opt.Ping {
+		patience := 3 * c.opt.Ping
+		if !w.open {
+			patience = max(patience, answerTime)
+		}
+		if time.Since(heard) >= patience {
 			w.kill(fmt.Errorf("%w for %v", errSilent, time.Since(heard).Round(time.Millisecond)))
 		} else if ping {
 			w.pingDue = true
 			w.wake.Signal()
 		}
 	}
-	silent := time.Since(c.heard)
-	if silent >= c.opt.Lease {
+	silent, lease := time.Since(c.heard), c.opt.Lease
+	if !c.up {
+		lease = max(lease, 3*answerTime)
+	}
+	if silent >= lease {
 		c.lose(c.cause)
 		return
 	}
@@ -354,7 +361,12 @@ func (c *Conn) look(ping bool) {
 	if c.server {
 		bound = max(bound, unread)
 	}
-	if since >= bound || !c.server && min(since, silent) >= linger {
-		c.lose(c.cause)
+	if since < bound && (c.server || min(since, silent) < linger) {
+		return
 	}
+	if c.in.fin { // both have closed, and nobody has more to say
+		c.finish(nil)
+		return
+	}
+	c.lose(c.cause)
 }

@@ -23,7 +23,6 @@ type network struct {
 
 	queue  chan net.Conn
 	closed chan struct{}
-	once   sync.Once
 }
 
 func newNetwork() *network {
@@ -32,7 +31,7 @@ func newNetwork() *network {
 
 var errDown = errors.New("no route to host")
 
-func (n *network) connect(ctx context.Context) (io.ReadWriteCloser, error) {
+func (n *network) connect(context.Context) (io.ReadWriteCloser, error) {
 	n.mu.Lock()
 	n.dials++
 	if n.down {
@@ -41,15 +40,13 @@ func (n *network) connect(ctx context.Context) (io.ReadWriteCloser, error) {
 	}
 	near, far := net.Pipe()
 	n.conns = append(n.conns, near, far)
-	n.mu.Unlock()
-	select {
-	case n.queue <- far:
-	case <-n.closed:
+	if gone(n.closed) {
 		// As Attach says it.
 		go Attach(far, func(*Hello) (net.Conn, error) { return nil, ErrGone })
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	} else {
+		n.queue <- far
 	}
+	n.mu.Unlock()
 	if n.wrap != nil {
 		return n.wrap(near), nil
 	}
@@ -83,8 +80,20 @@ func (n *network) Accept() (net.Conn, error) {
 }
 
 func (n *network) Close() error {
-	n.once.Do(func() { close(n.closed) })
-	return nil
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if gone(n.closed) {
+		return nil
+	}
+	close(n.closed)
+	for {
+		select {
+		case c := <-n.queue:
+			c.Close() // as a kernel does
+		default:
+			return nil
+		}
+	}
 }
 
 func (n *network) Addr() net.Addr { return nil }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
+	"github.com/rein-run/rein/host/link"
 )
 
 const (
@@ -61,6 +62,11 @@ type Options struct {
 	Tools []string
 	// NoSpool starts keepers that keep no files.
 	NoSpool bool
+	// Link reaches each command over a link (package link) whose transports are
+	// processes; nil: over the two pipes of one process.
+	Link *link.Options
+	// Wrap stands between a link and each of its transports, to cut them.
+	Wrap func(io.ReadWriteCloser) io.ReadWriteCloser
 	// Plain leaves the root and the user as they are, which is also what
 	// happens when this process may not change them.
 	Plain bool
@@ -75,7 +81,7 @@ type Host struct {
 
 	mu     sync.Mutex
 	closed bool
-	links  map[*link]driver.Process // nil until it was started
+	lines  map[line]driver.Process // nil until it was started
 }
 
 // bind puts something of this machine into the other root, read-only.
@@ -85,7 +91,7 @@ type bind struct{ from, to string }
 // fatal.
 func New(t testing.TB, o *Options) *Host {
 	t.Helper()
-	h := &Host{root: t.TempDir(), links: map[*link]driver.Process{}}
+	h := &Host{root: t.TempDir(), lines: map[line]driver.Process{}}
 	if o != nil {
 		h.opt = *o
 	}
@@ -102,7 +108,7 @@ func New(t testing.TB, o *Options) *Host {
 // Another returns a second host with the same environment; both are to be
 // closed.
 func (h *Host) Another() *Host {
-	return &Host{root: h.root, walled: h.walled, opt: h.opt, binds: h.binds, links: map[*link]driver.Process{}}
+	return &Host{root: h.root, walled: h.walled, opt: h.opt, binds: h.binds, lines: map[line]driver.Process{}}
 }
 
 // Walled says whether commands have another root and another user.
@@ -229,19 +235,30 @@ func (h *Host) libraries() error {
 	return nil
 }
 
-// link is the stream to one keeper: two pipes, as an SSH channel has.
-type link struct {
+// line is the stream to one keeper.
+type line interface {
+	io.ReadWriteCloser
+	gone() <-chan struct{} // closed when the keeper has left
+	cut()                  // as a broken network would
+	leave()                // waits until the keeper has left
+	explain(error) error   // adds what the keeper says
+}
+
+// pipes are a line of two pipes, as an SSH channel has.
+type pipes struct {
 	r, w *os.File
 	cmd  *exec.Cmd
 	said said
-	gone chan struct{} // the keeper has left
+	left chan struct{}
 }
 
-func (l *link) Read(p []byte) (int, error)  { return l.r.Read(p) }
-func (l *link) Write(p []byte) (int, error) { return l.w.Write(p) }
+func (l *pipes) Read(p []byte) (int, error)  { return l.r.Read(p) }
+func (l *pipes) Write(p []byte) (int, error) { return l.w.Write(p) }
+func (l *pipes) gone() <-chan struct{}       { return l.left }
+func (l *pipes) cut()                        { l.Close() }
 
 // Close may be called twice.
-func (l *link) Close() error {
+func (l *pipes) Close() error {
 	err := errors.Join(l.r.Close(), l.w.Close())
 	if errors.Is(err, os.ErrClosed) {
 		return nil
@@ -249,8 +266,19 @@ func (l *link) Close() error {
 	return err
 }
 
-// connect starts a keeper.
-func (h *Host) connect() (*link, error) {
+// spawn starts the keeper's program there: as a keeper, or as the far end of the
+// link in dir.
+func (h *Host) spawn(dir string) (*pipes, error) {
+	var args []string
+	if dir != "" {
+		args = append(args, "link")
+	}
+	if !h.opt.NoSpool {
+		args = append(args, "--spool", h.Spool())
+	}
+	if dir != "" {
+		args = append(args, dir)
+	}
 	theirIn, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -262,8 +290,8 @@ func (h *Host) connect() (*link, error) {
 		return nil, err
 	}
 	defer theirOut.Close()
-	l := &link{r: r, w: w, gone: make(chan struct{})}
-	l.cmd, err = h.command()
+	l := &pipes{r: r, w: w, left: make(chan struct{})}
+	l.cmd, err = h.command(args)
 	if err == nil {
 		l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = theirIn, theirOut, &l.said
 		l.cmd.WaitDelay = time.Second
@@ -275,28 +303,43 @@ func (h *Host) connect() (*link, error) {
 		return nil, fmt.Errorf("start the keeper: %w", err)
 	}
 	go func() {
-		defer close(l.gone)
+		defer close(l.left)
 		_ = l.cmd.Wait()
 	}()
+	return l, nil
+}
+
+// connect makes a line to a new keeper.
+func (h *Host) connect(ctx context.Context) (line, error) {
+	var l line
+	var err error
+	if h.opt.Link != nil {
+		l, err = h.dial(ctx)
+	} else {
+		l, err = h.spawn("")
+	}
+	if err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
 		l.Close()
 		return nil, errors.New("the host is closed")
 	}
-	h.links[l] = nil
+	h.lines[l] = nil
 	return l, nil
 }
 
-func (h *Host) forget(l *link) {
+func (h *Host) forget(l line) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	delete(h.links, l)
+	delete(h.lines, l)
 }
 
 // Start starts a command; see driver.Host.
 func (h *Host) Start(ctx context.Context, spec *driver.Spec, out driver.Output) (driver.Process, error) {
-	l, err := h.connect()
+	l, err := h.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -312,7 +355,7 @@ func (h *Host) Start(ctx context.Context, spec *driver.Spec, out driver.Output) 
 		return nil, l.explain(err)
 	}
 	h.mu.Lock()
-	h.links[l] = p
+	h.lines[l] = p
 	closed := h.closed
 	h.mu.Unlock()
 	if closed {
@@ -322,7 +365,7 @@ func (h *Host) Start(ctx context.Context, spec *driver.Spec, out driver.Output) 
 		return nil, errors.New("the host is closed")
 	}
 	go func() {
-		<-l.gone
+		<-l.gone()
 		h.forget(l)
 	}()
 	return &process{p, l}, nil
@@ -332,7 +375,7 @@ func (h *Host) Start(ctx context.Context, spec *driver.Spec, out driver.Output) 
 // of every command has left nothing.
 type process struct {
 	driver.Process
-	link *link
+	line line
 }
 
 func (p *process) Wait(ctx context.Context) (driver.Exit, error) {
@@ -341,14 +384,14 @@ func (p *process) Wait(ctx context.Context) (driver.Exit, error) {
 		return exit, err
 	}
 	if exit.Reason != driver.Lost {
-		p.link.leave()
+		p.line.leave()
 	}
 	return exit, nil
 }
 
 // Look starts a keeper to look; see driver.Looker.
 func (h *Host) Look(ctx context.Context, name string, env driver.Env) (*driver.Place, error) {
-	l, err := h.connect()
+	l, err := h.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -367,8 +410,8 @@ func (h *Host) Look(ctx context.Context, name string, env driver.Env) (*driver.P
 func (h *Host) Cut() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for l := range h.links {
-		l.Close()
+	for l := range h.lines {
+		l.cut()
 	}
 }
 
@@ -377,11 +420,11 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	type pair struct {
-		l *link
+		l line
 		p driver.Process
 	}
 	var all []pair
-	for l, p := range h.links {
+	for l, p := range h.lines {
 		all = append(all, pair{l, p})
 	}
 	h.mu.Unlock()
@@ -405,18 +448,18 @@ func (h *Host) Close() error {
 
 // leave waits until the keeper has left, which it promises to do within 5 s of
 // the end of its stream, and ends one that does not.
-func (l *link) leave() {
+func (l *pipes) leave() {
 	t := time.NewTimer(20 * time.Second)
 	defer t.Stop()
 	select {
-	case <-l.gone:
+	case <-l.left:
 	case <-t.C:
 		_ = l.cmd.Process.Kill()
-		<-l.gone
+		<-l.left
 	}
 }
 
-func (l *link) explain(err error) error {
+func (l *pipes) explain(err error) error {
 	if s := l.said.String(); s != "" {
 		return fmt.Errorf("%w (the keeper says: %s)", err, s)
 	}
@@ -441,5 +484,3 @@ func (s *said) String() string {
 	defer s.mu.Unlock()
 	return strings.Join(strings.Fields(s.b.String()), " ")
 }
-
-var _ io.ReadWriteCloser = (*link)(nil)

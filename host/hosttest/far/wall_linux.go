@@ -27,8 +27,8 @@ var mayWall = sync.OnceValue(func() bool {
 	return cmd.Run() == nil
 })
 
-// command is a keeper behind its shim: in a new mount namespace if walled.
-func (h *Host) command() (*exec.Cmd, error) {
+// command is a keeper with args behind its shim: in a new mount namespace if walled.
+func (h *Host) command(args []string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -44,9 +44,7 @@ func (h *Host) command() (*exec.Cmd, error) {
 	} else {
 		cmd.Args = append(cmd.Args, "plain")
 	}
-	if !h.opt.NoSpool {
-		cmd.Args = append(cmd.Args, "--", "--spool", h.Spool())
-	}
+	cmd.Args = append(append(cmd.Args, "--"), args...)
 	return cmd, nil
 }
 

@@ -10,17 +10,15 @@ import (
 
 func mayWall() bool { return false }
 
-// command is a keeper with another environment: there is no other wall here.
-func (h *Host) command() (*exec.Cmd, error) {
+// command is a keeper with args and another environment: there is no other wall here.
+func (h *Host) command(args []string) (*exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	cmd := exec.Command(self, shimWord, h.root)
 	cmd.Dir = h.Here(home)
-	if !h.opt.NoSpool {
-		cmd.Args = append(cmd.Args, "--spool", h.Spool())
-	}
+	cmd.Args = append(cmd.Args, args...)
 	return cmd, nil
 }
 
