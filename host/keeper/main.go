@@ -18,6 +18,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 )
 
 // Main is the body of `rein keeper` and of rein-keeper, and of their verbs "ask"
@@ -99,6 +100,9 @@ type stdio struct{ r, w *os.File }
 
 func (s *stdio) Read(p []byte) (int, error)  { return s.r.Read(p) }
 func (s *stdio) Write(p []byte) (int, error) { return s.w.Write(p) }
+
+// SetWriteDeadline is for package link.
+func (s *stdio) SetWriteDeadline(t time.Time) error { return s.w.SetWriteDeadline(t) }
 
 // Close closes both: a blocked read or write of either returns.
 func (s *stdio) Close() error {
