@@ -16,4 +16,8 @@ func TestLinked(t *testing.T) {
 }
 
 // TestLinkedWell does it over links that nobody cuts.
-func TestLinkedWell(t *testing.T) { Run(t, linkHarness(t, 20*time.Second, nil)) }
+func TestLinkedWell(t *testing.T) {
+	h := linkHarness(t, 20*time.Second, nil)
+	h.Patience = 5 * time.Minute
+	Run(t, h)
+}

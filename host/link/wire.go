@@ -85,6 +85,9 @@ func (w *wire) kill(err error) {
 // peer that is not ours is.
 const maxBreaches = 8
 
+// lastWords is how long a transport is read that can no longer be written.
+const lastWords = 2 * time.Second
+
 func (w *wire) fail(err error) {
 	w.c.mu.Lock()
 	w.kill(err)
@@ -123,13 +126,17 @@ func (w *wire) write(greeting []byte) {
 		if big != nil {
 			big.busy = false
 		}
-		if err != nil {
-			w.kill(err)
-		} else if fin {
+		if err == nil && fin {
 			w.toldFin = true
 			c.settle()
 		}
 		c.mu.Unlock()
+		if err != nil {
+			// Whoever does not read any more may have said why: a refusal, or the
+			// end of the stream. Its last words are read first.
+			time.AfterFunc(lastWords, func() { w.fail(err) })
+			return
+		}
 		b = b[:0]
 	}
 }
