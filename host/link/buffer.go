@@ -149,10 +149,13 @@ const (
 )
 
 func (m *memory) get(n int) []byte {
-	if i := len(m.free) - 1; i >= 0 && n > worthKeeping/2 && cap(m.free[i]) >= n {
+	for i := len(m.free) - 1; i >= 0 && n > worthKeeping/2; i-- {
 		b := m.free[i]
 		m.free = m.free[:i]
-		return b[:n]
+		if cap(b) >= n {
+			return b[:n]
+		}
+		// Too small for what comes now: it would only be in the way.
 	}
 	return make([]byte, n)
 }
