@@ -16,6 +16,8 @@ import (
 // maxHops bounds a chain of jump hosts, which a configuration can make endless.
 const maxHops = 8
 
+var errCircle = fmt.Errorf("ProxyJump: more than %d jump hosts, or a circle", maxHops)
+
 // dialer makes connections to one host.
 type dialer struct {
 	files  *files
@@ -50,7 +52,7 @@ func (d *dialer) reach(ctx context.Context, t target, depth int) (*client, error
 		return nil, err
 	}
 	if depth+len(s.jumps) > maxHops {
-		return nil, fmt.Errorf("ProxyJump for %s: more than %d jump hosts, or a circle", t.host, maxHops)
+		return nil, errCircle
 	}
 	var via *client
 	for i, j := range s.jumps {
@@ -64,7 +66,10 @@ func (d *dialer) reach(ctx context.Context, t target, depth int) (*client, error
 		} else {
 			via, err = d.hop(ctx, jt, via)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errCircle):
+			return nil, err
+		case err != nil:
 			return nil, fmt.Errorf("jump host %s: %w", jt.host, err)
 		}
 	}

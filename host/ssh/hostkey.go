@@ -68,7 +68,17 @@ func hostKeys(s *settings) (ssh.HostKeyCallback, []string, error) {
 		err := check(addr, &net.TCPAddr{IP: net.IPv4zero, Port: 22}, key)
 		return s.judge(addr, key, err)
 	}
-	return callback, db.HostKeyAlgorithms(addr), nil
+	algorithms := db.HostKeyAlgorithms(addr)
+	if len(algorithms) == 0 {
+		// A host of which nothing is known is asked for a plain key: that is what
+		// a line of known_hosts can be made of, and a certificate is not.
+		for _, a := range ssh.SupportedAlgorithms().HostKeys {
+			if !strings.Contains(a, "-cert-") {
+				algorithms = append(algorithms, a)
+			}
+		}
+	}
+	return callback, algorithms, nil
 }
 
 func (s *settings) judge(addr string, key ssh.PublicKey, err error) error {
@@ -88,9 +98,6 @@ func (s *settings) judge(addr string, key ssh.PublicKey, err error) error {
 		e := &UnknownHostError{
 			Host: knownhosts.Normalize(addr), Fingerprint: ssh.FingerprintSHA256(key),
 			Line: knownhosts.Line([]string{addr}, key), File: "~/.ssh/known_hosts",
-		}
-		if c, ok := key.(*ssh.Certificate); ok { // its authority is unknown; the key in it can be known
-			e.Line = knownhosts.Line([]string{addr}, c.Key)
 		}
 		if len(s.knownHosts) > 0 {
 			e.File = s.knownHosts[0]

@@ -34,7 +34,7 @@ func (p *pool) Run(ctx context.Context, argv []string) (remote.Stream, error) {
 	// The user's login shell reads this line, whichever it is. exec, so that it
 	// does not stay in between.
 	line := "exec " + shell.Join(argv)
-	for {
+	for try := 1; ; try++ {
 		c, err := p.client(ctx)
 		if err != nil {
 			return nil, err
@@ -52,8 +52,13 @@ func (p *pool) Run(ctx context.Context, argv []string) (remote.Stream, error) {
 			return nil, context.Cause(ctx)
 		case none:
 			return nil, fmt.Errorf("%s opens no session: %w", c.addr, err)
-		case full, c.broken() != "" && errors.Is(err, errNotOpened):
-			continue // another connection; dialing one is what ends this
+		case full:
+			continue // on another connection; what cannot be dialed ends this
+		case errors.Is(err, errNotOpened) && try < 3:
+			// The connection had died, and nothing was started on it.
+			c.close(nil)
+			<-c.dead
+			continue
 		}
 		return nil, err
 	}

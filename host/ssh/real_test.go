@@ -86,6 +86,7 @@ func TestKit(t *testing.T) {
 			Cut:         func(_ testing.TB, d driver.Host) { cut(d.(*Host)) },
 			NoCrash:     "for the other side, the death of this one is what Cut does",
 			NoSpool:     "the spool is not on this machine",
+			Patience:    5 * time.Minute, // 1 GiB, encrypted and decrypted on two cores that others use too
 		})
 	})
 }

@@ -39,6 +39,8 @@ type Options struct {
 	Profile string
 	// Shell is the login shell; "": /bin/bash.
 	Shell string
+	// NoexecHome: nothing may be executed from the home directory. For root.
+	NoexecHome bool
 	// Port of another Server, which is over, to take its place.
 	Port string
 }
@@ -186,7 +188,11 @@ func (s *Server) listen(o *Options, root bool, hostKey string) bool {
 	if root {
 		must(s.t, os.MkdirAll("/run/sshd", 0o755))
 		s.users(o)
-		script := "mount --bind " + shell.Quote(s.file("passwd")) + " /etc/passwd && mount --bind " + shell.Quote(s.file("shadow")) + " /etc/shadow && exec " + shell.Join(argv)
+		script := ""
+		if o.NoexecHome {
+			script = "mount -t tmpfs -o noexec,mode=777 none " + shell.Quote(s.Home) + " && "
+		}
+		script += "mount --bind " + shell.Quote(s.file("passwd")) + " /etc/passwd && mount --bind " + shell.Quote(s.file("shadow")) + " /etc/shadow && exec " + shell.Join(argv)
 		argv = []string{"/bin/sh", "-c", script}
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
