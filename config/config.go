@@ -7,6 +7,7 @@
 // variables:
 //
 //	agent       name of the agent: claude, codex, …
+//	on          where the agent runs: local:, ssh://…     (not in a project)
 //	model       model for the agent
 //	effort      reasoning effort, in the agent's own words
 //	mode        autonomous (default) or read-only
@@ -68,6 +69,7 @@ import (
 // Config is what was settled. The zero value has every default.
 type Config struct {
 	Agent  string // "" is the choice of rein
+	On     string // "" is this machine
 	Model  string
 	Effort string
 	Mode   agent.Mode   // "" is autonomous

@@ -80,6 +80,7 @@ func TestEveryKey(t *testing.T) {
 	p := newYard(t)
 	p.user(`
 agent: claude
+on: ssh://build/srv
 model: "opus"
 effort: high
 mode: read-only
@@ -121,7 +122,7 @@ prices:
 `)
 	c := p.mustLoad()
 	want := &Config{
-		Agent: "claude", Model: "opus", Effort: "high", Mode: agent.ReadOnly,
+		Agent: "claude", On: "ssh://build/srv", Model: "opus", Effort: "high", Mode: agent.ReadOnly,
 		Limits: watch.Limits{Memory: 2 << 30, Procs: 200, Output: 10_000_000, Tokens: 1_500_000, CostUSD: 2.5, Subagents: 12},
 		Guard: guard.Config{
 			Allow: []string{"gh pr review"}, Commits: true, Network: true, Packs: []string{"elixir"},
@@ -198,7 +199,7 @@ func TestPrecedence(t *testing.T) {
 func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
-		"agent": "codex", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
+		"agent": "codex", "on": "ssh://h/d", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
 		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
@@ -387,7 +388,7 @@ func TestErrorsTogether(t *testing.T) {
 // A rein.yaml comes with a clone.
 func TestProjectCannot(t *testing.T) {
 	for _, data := range []string{
-		"env_file: /etc/passwd", "report: ../../x", "state_dir: /tmp",
+		"env_file: /etc/passwd", "report: ../../x", "state_dir: /tmp", "on: ssh://evil.example/",
 		"agents: {claude: {path: ./evil.sh}}", "agents: {claude: {args: [--settings, x]}}", "agents: {claude: {path: }}",
 		"total: none", "idle: none", "grace: none", "max_memory: none", "max_procs: none", "max_output: none",
 	} {

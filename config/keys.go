@@ -27,6 +27,7 @@ type key struct {
 // keys is read only.
 var keys = []key{
 	text("agent", func(c *Config) *string { return &c.Agent }),
+	personal(text("on", func(c *Config) *string { return &c.On })),
 	text("model", func(c *Config) *string { return &c.Model }),
 	text("effort", func(c *Config) *string { return &c.Effort }),
 	{name: "mode", set: setMode, get: func(c *Config) string { return string(c.Mode) }},
@@ -97,6 +98,12 @@ func text(name string, field func(*Config) *string) key {
 		},
 		get: func(c *Config) string { return *field(c) },
 	}
+}
+
+// personal is a key that no project may settle.
+func personal(k key) key {
+	k.user = true
+	return k
 }
 
 // word is a value that becomes an argument of the agent.

@@ -18,7 +18,8 @@ import (
 )
 
 type agentsCmd struct {
-	JSON bool `name:"json" help:"As JSON."`
+	On   string `help:"Where to look: local: (default) or ssh://[user@]host[:port]." placeholder:"HOST"`
+	JSON bool   `name:"json" help:"As JSON."`
 }
 
 func (agentsCmd) Help() string {
@@ -38,10 +39,26 @@ type found struct {
 }
 
 func (c *agentsCmd) Run(a *app) error {
-	h := host.New(local.New(nil), nil)
+	on, err := where(c.On)
+	if err != nil {
+		return err
+	}
+	there, err := openHost(on)
+	if err != nil {
+		return err
+	}
+	h, short := host.New(local.New(nil), nil), tilde
+	if there != nil {
+		h, short = there.Host, func(path string) string { return path }
+		defer there.close()
+	}
 	path := ""
-	if place, err := h.Look(context.Background(), "", nil); err == nil {
+	place, err := h.Look(context.Background(), "", nil)
+	switch {
+	case err == nil:
 		path = place.Path
+	case there != nil: // every agent would tell the same
+		return startError{err}
 	}
 	var all []found
 	for _, ag := range rein.Agents().All() {
@@ -66,14 +83,14 @@ func (c *agentsCmd) Run(a *app) error {
 			Host   string  `json:"host"`
 			Path   string  `json:"path"`
 			Agents []found `json:"agents"`
-		}{"rein.agents/1", "local:", path, all})
+		}{"rein.agents/1", there.named(), path, all})
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 8, 2, ' ', 0)
 	missing := false
 	for _, f := range all {
 		switch {
 		case f.Installed:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, cmp.Or(f.Version, "unknown version"), can(f.Capabilities), tilde(f.Exe))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, cmp.Or(f.Version, "unknown version"), can(f.Capabilities), short(f.Exe))
 		case f.Problem != "":
 			fmt.Fprintf(w, "%s\tbroken\t%s\t\n", f.Name, f.Problem)
 		default:

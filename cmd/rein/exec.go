@@ -17,7 +17,7 @@ import (
 )
 
 type execCmd struct {
-	On    string   `help:"Where the command runs (default: local:)." placeholder:"HOST"`
+	On    string   `help:"Where the command runs: local: (default) or ssh://[user@]host[:port][/dir]." placeholder:"HOST"`
 	Dir   string   `short:"C" help:"Working directory there." placeholder:"DIR"`
 	Env   []string `short:"e" help:"Variable to set: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
 	Unset []string `help:"Variable to remove; may be repeated." placeholder:"NAME" sep:"none"`
@@ -30,6 +30,7 @@ func (execCmd) Help() string {
 	return `Examples:
   rein exec -- make test
   rein exec -C sub --env CI=1 --unset HTTPS_PROXY -- sh -c 'go build && ./run'
+  rein exec --on ssh://build/srv/project -- make test
 
 The command runs as an agent would: in its own session, held by a keeper, with stdin, stdout
 and stderr passed through byte for byte. When it is over nothing of it is left running. Its
@@ -67,8 +68,13 @@ func endOnSignal(sigs <-chan os.Signal, cancel context.CancelFunc, running <-cha
 }
 
 func (c *execCmd) Run(a *app) error {
-	if c.On != "" && c.On != "local:" && c.On != "local" {
-		return usage("--on %s: this version runs commands on this machine only (local:)", c.On)
+	on, err := where(c.On)
+	if err != nil {
+		return err
+	}
+	there, err := openHost(on)
+	if err != nil {
+		return err
 	}
 	argv := c.Cmd
 	switch {
@@ -97,7 +103,13 @@ func (c *execCmd) Run(a *app) error {
 	// at that moment would turn its exit code into a death by signal.
 	running := make(chan *host.Process, 1)
 	go endOnSignal(sigs, cancel, running)
-	h := host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)
+	var h *host.Host
+	if there != nil {
+		h = there.Host
+		defer there.close()
+	} else {
+		h = host.New(local.New(&local.Options{Keeper: keeperArgv()}), nil)
+	}
 	out := &passthrough{out: a.stdout, err: a.stderr}
 	p, err := h.Start(ctx, &driver.Spec{
 		Argv: argv, Dir: c.Dir, Env: env, Unset: c.Unset, MergeStderr: c.Merge, Grace: time.Duration(c.Grace), Input: a.stdin,

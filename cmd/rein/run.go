@@ -33,8 +33,8 @@ type runCmd struct {
 	Model    string   `short:"m" help:"Model (default: the CLI's own)." placeholder:"MODEL"`
 	Effort   string   `help:"Reasoning effort, where the CLI has it." placeholder:"LEVEL"`
 	Mode     string   `help:"What the agent may do without asking: autonomous or read-only." placeholder:"MODE"`
-	Dir      string   `short:"C" help:"Working directory (default: here)." placeholder:"DIR"`
-	On       string   `help:"Where the agent runs (default: local:)." placeholder:"HOST"`
+	Dir      string   `short:"C" help:"Working directory, where the agent runs (default: here)." placeholder:"DIR"`
+	On       string   `help:"Where the agent runs: local: (default) or ssh://[user@]host[:port][/dir]." placeholder:"HOST"`
 	Resume   string   `help:"Continue this session of the agent's, or 'latest'." placeholder:"ID"`
 	AgentArg []string `help:"An argument for the agent's own CLI; may be repeated." placeholder:"ARG" sep:"none"`
 	AgentExe string   `help:"The agent's executable (default: found in PATH)." placeholder:"PATH"`
@@ -84,6 +84,7 @@ func (runCmd) Help() string {
   git diff | rein run --mode read-only -       the prompt is what stdin holds
   x=$(rein run -q "which Go version does this need? one word")
   rein run --max-tokens 500k --retries 2 "update the dependencies"
+  rein run --on ssh://build --dir '~/project' --env-file model.env "fix the failing test"
   rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
 
 Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 4 halted, 5 over budget, 6 something
@@ -118,6 +119,9 @@ func (c *runCmd) run(a *app, started func(news)) (err error) {
 	task, opts, cfg, err := c.task(a)
 	if err != nil {
 		return err
+	}
+	if opts.Host != nil {
+		defer opts.Host.Close()
 	}
 	c.Report = cfg.Report
 	if err := checkReportFile(c.Report, cfg.Origin("report").String()); err != nil {
@@ -383,10 +387,21 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	fail := func(err error) (rein.Task, *rein.Options, *config.Config, error) {
 		return rein.Task{}, nil, nil, err
 	}
-	if c.On != "" && c.On != "local:" && c.On != "local" {
-		return fail(usage("--on %s: this version runs agents on this machine only (local:)", c.On))
+	on, err := where(c.On)
+	if err != nil {
+		return fail(err)
 	}
-	cfg, err := config.Load(cmp.Or(c.Dir, "."), os.Getenv, &config.Options{Agents: rein.Agents().Names(), Environ: os.Environ()})
+	there, err := openHost(on)
+	if err != nil {
+		return fail(err)
+	}
+	// The project is the one that rein is started in. Elsewhere --dir is a name
+	// of another machine.
+	from := "."
+	if there == nil {
+		from = cmp.Or(c.Dir, ".")
+	}
+	cfg, err := config.Load(from, os.Getenv, &config.Options{Agents: rein.Agents().Names(), Environ: os.Environ()})
 	if err != nil {
 		return fail(usageError{err})
 	}
@@ -418,6 +433,12 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits, Guard: cfg.Guard,
 	}
 	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: cfg.OthersWorkHere}
+	if there != nil {
+		opts.Host = there.Host
+		if task.Dir, err = there.workDir(context.Background(), c.Dir); err != nil {
+			return fail(err)
+		}
+	}
 	for name, own := range cfg.Agents {
 		if own.Path != "" {
 			opts.Exes[name] = own.Path
@@ -459,6 +480,7 @@ func (c *runCmd) flags(cfg *config.Config) error {
 	var errs []error
 	for _, f := range [][2]string{
 		{"agent", c.Agent},
+		{"on", c.On},
 		{"model", c.Model},
 		{"effort", c.Effort},
 		{"mode", c.Mode},
