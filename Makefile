@@ -3,10 +3,18 @@
 
 GO ?= go
 
-.PHONY: build demo test check fast real bench clean
+.PHONY: build keepers demo test check fast real bench clean
 
 build: ## bin/rein and bin/rein-keeper
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w' -o bin/ ./cmd/rein ./cmd/rein-keeper
+
+KEEPERS ?= linux-amd64 linux-arm64 darwin-amd64 darwin-arm64
+
+keepers: ## bin/rein-keeper-GOOS-GOARCH, which rein puts on hosts that are another system than this one
+	@for k in $(KEEPERS); do \
+		echo "bin/rein-keeper-$$k"; \
+		CGO_ENABLED=0 GOOS=$${k%-*} GOARCH=$${k#*-} $(GO) build -trimpath -ldflags='-s -w' -o bin/rein-keeper-$$k ./cmd/rein-keeper || exit 1; \
+	done
 
 demo: ## a real agent CLI fixes a failing test under rein run, on a scripted model
 	$(GO) run ./internal/demo
@@ -26,7 +34,7 @@ fast: ## the fast loop under the race detector
 
 real: ## real CLIs from the npm registry on the scripted model, kill tests, heavy sizes
 	@command -v npm >/dev/null || { echo "make real needs npm: apt-get install npm, or https://nodejs.org"; exit 1; }
-	@sh test/needs.sh bwrap:bubblewrap curl:curl
+	@sh test/needs.sh bwrap:bubblewrap curl:curl /usr/sbin/sshd:openssh-server ssh:openssh-client
 	$(GO) test -tags real -timeout 45m -p 1 ./...
 
 bench: ## the numbers of docs/benchmarks.md

@@ -24,7 +24,9 @@ func TestDependencies(t *testing.T) {
 		"github.com/rein-run/rein/cmd/rein-keeper": nil,
 		"github.com/rein-run/rein/cmd/rein": {
 			"github.com/alecthomas/kong", "github.com/goccy/go-yaml", "golang.org/x/term",
+			"golang.org/x/crypto", "github.com/kevinburke/ssh_config", "github.com/skeema/knownhosts", // host/ssh
 		},
+		"github.com/rein-run/rein/host/remote": nil,
 	} {
 		may := slices.Concat([]string{"github.com/rein-run/rein"}, mayLink, more)
 		for _, path := range deps(t, pkg) {
@@ -95,7 +97,8 @@ func TestImportsRunDownwards(t *testing.T) {
 		{"transcript", "store"},
 		{"agent/agenttest", "agent/claude", "agent/codex", "agent/pi"},
 		{"agent"},
-		{"host/hosttest", "host/local"},
+		{"host/ssh"},
+		{"host/hosttest", "host/local", "host/remote"},
 		{"host"},
 		{"host/keeper"},
 		{"host/driver"},

@@ -157,7 +157,7 @@ prices:
 			t.Errorf("%s comes from %+v", k.name, o)
 		}
 	}
-	if o := c.Origin("agents.claude.model"); o.Line != 37 || o.Column != 5 {
+	if o := c.Origin("agents.claude.model"); o.Line != 38 || o.Column != 5 {
 		t.Errorf("agents.claude.model comes from %v", o)
 	}
 	var text []string
@@ -313,7 +313,7 @@ func TestErrors(t *testing.T) {
 	for _, x := range []struct{ name, data, want string }{
 		{"unknown key", "agent: claude\ntotl: 5m", `2:1: unknown key "totl": did you mean "total"?`},
 		{"dashes", "max-memory: 1GiB", `1:1: unknown key "max-memory": did you mean "max_memory"?`},
-		{"far from all", "zzzzzzzz: 1", `1:1: unknown key "zzzzzzzz": there are agent, model,`},
+		{"far from all", "zzzzzzzz: 1", `1:1: unknown key "zzzzzzzz": there are agent, on, model,`},
 		{"hostile key", "\"\\e[2Jx\": 1", `1:1: unknown key "?[2Jx"`},
 		{"unknown agent", "agents:\n  cluade:\n    model: x", `2:3: unknown agent "cluade": did you mean "claude"?`},
 		{"unknown key of an agent", "agents:\n  claude:\n    modell: x", `3:5: unknown key "agents.claude.modell": did you mean "model"?`},
