@@ -84,7 +84,7 @@ func (runCmd) Help() string {
   git diff | rein run --mode read-only -       the prompt is what stdin holds
   x=$(rein run -q "which Go version does this need? one word")
   rein run --max-tokens 500k --retries 2 "update the dependencies"
-  rein run --on ssh://build --dir '~/project' --env-file model.env "fix the failing test"
+  rein run --on ssh://build/srv/project --env-file model.env "fix the test"
   rein run --detach --label ci=42 "…" ; rein runs tail -f <id>
 
 Exit codes: 0 ok, 1 the agent failed, 2 usage, 3 timed out, 4 halted, 5 over budget, 6 something

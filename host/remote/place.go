@@ -46,37 +46,45 @@ func Place(ctx context.Context, r Reach, program func(goos, goarch string) (*Pro
 	if path.IsAbs(p.cache) {
 		dirs = append([]string{p.cache}, dirs...)
 	}
-	try := func(dir string) (*Ready, error) {
-		ready := &Ready{Keeper: append([]string{path.Join(dir, name)}, prog.Args...), Shell: p.shell, Sh: true}
+	// A place that will do is told from a connection that does not by the exit
+	// code: of a shell that cannot start what is not there or is on a file system
+	// mounted noexec.
+	try := func(dir string) (ready *Ready, code int, err error) {
+		ready = &Ready{Keeper: append([]string{path.Join(dir, name)}, prog.Args...), Shell: p.shell, Sh: true}
 		s, err := startKeeper(ctx, r, ready, "")
 		if err != nil {
-			return nil, err
+			return nil, -1, err
 		}
-		ready.Place, err = keeper.Look(ctx, s, "", nil)
-		return ready, explain(ctx, s, err)
+		if ready.Place, err = keeper.Look(ctx, s, "", nil); err != nil {
+			return nil, s.Code(), explain(ctx, s, err)
+		}
+		return ready, 0, nil
 	}
 	// All places before the first copy: where the home directory is mounted
 	// noexec, the one in /tmp from the last time will do.
 	for _, dir := range dirs {
-		ready, err := try(dir)
-		if err == nil {
+		ready, code, err := try(dir)
+		switch {
+		case err == nil:
 			return ready, nil
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+		case code < 0:
+			return nil, err
 		}
 	}
 	var errs []error
 	for _, dir := range dirs {
 		err := put(ctx, r, prog.File, dir, name, size)
 		if err == nil {
-			var ready *Ready
-			if ready, err = try(dir); err == nil {
+			ready, code, terr := try(dir)
+			switch {
+			case terr == nil:
 				return ready, nil
+			case code < 0:
+				return nil, terr
 			}
-		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			err = terr
+		} else if !errors.Is(err, errPlace) {
+			return nil, err
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", dir, err))
 	}
@@ -121,17 +129,22 @@ var machines = map[string]string{
 	"riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x", "loongarch64": "loong64",
 }
 
-// putScript takes a folder, a name and the size from its arguments, and the
-// content from stdin. The folder may be in /tmp, where anybody can have made it
-// first: ls -ldn says of the name itself, not of what a link points to, whose it
-// is. The size tells a whole file from one whose sender went away: both end.
+// putScript takes a folder, a name, the size and a word from its arguments, and
+// the content from stdin. The folder may be in /tmp, where anybody can have made
+// it first: ls -ldn says of the name itself, not of what a link points to, whose
+// it is. The size tells a whole file from one whose sender went away: both end.
 // From then on the name stands for the content, for good.
-const putScript = `umask 077; d=$1; n=$2; t=$d/$n.$4; echo "$0"; ` +
-	`mkdir -p "$d" && set -- "$d" "$n" "$3" $(ls -ldn "$d") && ` +
-	`case $4 in d*) ;; *) echo "is not a directory"; exit 1;; esac && ` +
-	`if [ "$6" != "$(id -u)" ]; then echo "belongs to somebody else"; exit 1; fi && chmod 700 "$d" && ` +
-	`cat >"$t" && ` +
-	`if [ "$(wc -c <"$t")" -eq "$3" ]; then chmod 700 "$t" && mv -f "$t" "$d/$n" && echo done; else rm -f "$t"; echo "the copy is not whole"; fi || { rm -f "$t"; exit 1; }; echo "$0"`
+const putScript = `umask 077; d=$1; n=$2; size=$3; t=$d/$n.$4; ` +
+	`put() { mkdir -p "$d" || return; set -- $(ls -ldn "$d"); ` +
+	`case $1 in d*) ;; *) echo "not a directory"; return;; esac; ` +
+	`if [ "$3" != "$(id -u)" ]; then echo "it belongs to somebody else"; return; fi; ` +
+	`chmod 700 "$d" && cat >"$t" || { rm -f "$t"; return; }; ` +
+	`if [ "$(wc -c <"$t")" -ne "$size" ]; then rm -f "$t"; echo "the copy is not whole"; return; fi; ` +
+	`chmod 700 "$t" && mv -f "$t" "$d/$n" && echo done || rm -f "$t"; }; ` +
+	`echo "$0"; put 2>&1; echo "$0"`
+
+// errPlace: the folder will not do.
+var errPlace = errors.New("cannot be used")
 
 // put copies file to dir/name there, mode 0700, all of it or nothing.
 func put(ctx context.Context, r Reach, file, dir, name string, size int64) error {
@@ -140,16 +153,14 @@ func put(ctx context.Context, r Reach, file, dir, name string, size int64) error
 		return err
 	}
 	defer f.Close()
-	out, s, err := script(ctx, r, putScript, []string{dir, name, strconv.FormatInt(size, 10), newMark()}, f)
-	switch out = strings.TrimSpace(out); {
-	case out == "done":
-		return nil
-	case out != "":
-		return errors.New(clip(out))
+	out, _, err := script(ctx, r, putScript, []string{dir, name, strconv.FormatInt(size, 10), newMark()}, f)
+	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("copying the keeper: %w", err)
+	case strings.TrimSpace(out) != "done":
+		return fmt.Errorf("%w: %s", errPlace, clip(out))
 	}
-	return fmt.Errorf("the copy failed%s", why(s))
+	return nil
 }
 
 // maxAnswer bounds what a script may say.

@@ -34,6 +34,10 @@ type Stream interface {
 	io.ReadWriteCloser
 	// CloseWrite ends the program's stdin.
 	CloseWrite() error
+	// Code is the exit code of the program: 126 or 127 from a shell that could not
+	// start it. -1: it has none, or it did not arrive; then the connection is to
+	// blame. Like Said it may wait.
+	Code() int
 	// Said is for errors: how the program ended or the stream broke, and the last
 	// that the program wrote on stderr, on one line; "" when nothing is known. It
 	// may wait a moment for news that is on its way, 2 s at most.

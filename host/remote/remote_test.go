@@ -63,6 +63,15 @@ func (p *piped) Close() error {
 	return nil
 }
 
+func (p *piped) Code() int {
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(2 * time.Second):
+		return -1
+	}
+}
+
 func (p *piped) Said() string {
 	select {
 	case <-p.done:
@@ -324,4 +333,5 @@ type reading struct{ io.Reader }
 func (reading) Write(p []byte) (int, error) { return len(p), nil }
 func (reading) Close() error                { return nil }
 func (reading) CloseWrite() error           { return nil }
+func (reading) Code() int                   { return -1 }
 func (reading) Said() string                { return "" }

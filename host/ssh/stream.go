@@ -25,8 +25,9 @@ type stream struct {
 	stderr tail
 	over   chan struct{} // the other side has closed
 
-	mu  sync.Mutex
-	end string // how the program ended
+	mu   sync.Mutex
+	end  string // how the program ended
+	code int    // -1: without one, so far
 }
 
 // errNotOpened: the command was not given to the server.
@@ -75,7 +76,7 @@ func (c *client) open(line string) (*stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotOpened, err)
 	}
-	s := &stream{Channel: ch, c: c, over: make(chan struct{})}
+	s := &stream{Channel: ch, c: c, over: make(chan struct{}), code: -1}
 	errs := make(chan struct{})
 	go func() {
 		defer close(errs)
@@ -103,12 +104,12 @@ func (c *client) open(line string) (*stream, error) {
 // listen hears how the program ends, until the session is closed.
 func (s *stream) listen(reqs <-chan *ssh.Request) {
 	for req := range reqs {
-		end := ""
+		end, code := "", -1
 		switch req.Type {
 		case "exit-status":
 			var m struct{ Code uint32 }
 			if ssh.Unmarshal(req.Payload, &m) == nil {
-				end = fmt.Sprintf("exit code %d", m.Code)
+				end, code = fmt.Sprintf("exit code %d", m.Code), int(m.Code&0xff)
 			}
 		case "exit-signal":
 			var m struct {
@@ -122,7 +123,7 @@ func (s *stream) listen(reqs <-chan *ssh.Request) {
 		}
 		if end != "" {
 			s.mu.Lock()
-			s.end = end
+			s.end, s.code = end, code
 			s.mu.Unlock()
 		}
 		if req.WantReply {
@@ -131,8 +132,8 @@ func (s *stream) listen(reqs <-chan *ssh.Request) {
 	}
 }
 
-// Said is Stream.Said.
-func (s *stream) Said() string {
+// await gives the news of the end a moment to arrive.
+func (s *stream) await() (end string, code int) {
 	t := time.NewTimer(2 * time.Second)
 	defer t.Stop()
 	select {
@@ -140,8 +141,19 @@ func (s *stream) Said() string {
 	case <-t.C:
 	}
 	s.mu.Lock()
-	end := s.end
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	return s.end, s.code
+}
+
+// Code is Stream.Code.
+func (s *stream) Code() int {
+	_, code := s.await()
+	return code
+}
+
+// Said is Stream.Said.
+func (s *stream) Said() string {
+	end, _ := s.await()
 	if end == "" {
 		if why := s.c.broken(); why != "" {
 			return why
