@@ -19,16 +19,25 @@ import (
 // Options say what the agent may write and reach. Paths are absolute, where the
 // run runs.
 type Options struct {
-	Dir string // the run's directory: writable
-	Git *Git   // the repository that it is in; nil for none
-	// Commits lets the run's own branch move: refs/heads and the logs are
+	Dir      string // the run's directory
+	ReadOnly bool   // not even Dir is writable
+	Home     string // of the user; it cannot be Dir
+	Git      *Git   // the repository that it is in; nil for none
+	// Branch may move, "refs/heads/x": the folders that it and its log are in are
 	// writable then, since a branch is moved by renaming a file in its folder.
-	Commits bool
+	// "" for none.
+	Branch string
 	// Write are further writable paths: the agent's own state. Those that do
 	// not exist are left out.
 	Write []string
-	// Reach are paths below /run or /tmp, which are hidden else, that stay
-	// visible, read-only: a socket in them can still be connected to.
+	// Fixed are paths below Write that are read-only all the same, and are made
+	// by Place where they do not exist: what is run outside the next time.
+	Fixed []string
+	// Hide are directories that are empty inside, but for what Reach names.
+	Hide []string
+	// Reach are paths that stay visible, read-only, although they are in one of
+	// Hide or below /run or /tmp, which are hidden else: a socket in them can
+	// still be connected to.
 	Reach []string
 	// Network leaves the network as it is; without it there is loopback alone.
 	Network bool
@@ -42,18 +51,11 @@ type Options struct {
 	Exists func(string) bool
 }
 
-// Git is where the repository of the run lies.
-type Git struct {
-	CommonDir string // refs, objects, config
-	GitDir    string // HEAD and index of this working tree
-	Top       string // of this working tree, "" in a bare repository
-}
-
 // Errors of Check and Wrap.
 var (
 	ErrMissing = errors.New("a sandbox needs bubblewrap (bwrap 0.8 or newer) where the agent runs: apt-get install bubblewrap")
 	ErrKernel  = errors.New("the kernel does not let bubblewrap make a sandbox here")
-	ErrDir     = errors.New("the whole file system, or what the sandbox hides, cannot be the directory of a sandboxed run")
+	ErrDir     = errors.New("it cannot be writable in a sandbox: a run needs a directory of its own, below the home directory for example")
 )
 
 // Runner runs a short command where the agent would run and returns its stdout.
@@ -106,18 +108,25 @@ func base(o Options) []string {
 	return append(args, "--unshare-user", "--disable-userns")
 }
 
-// Wrap is the command line that runs argv in the sandbox.
+// Hidden are the directories that are empty inside and private to the run:
+// whoever can reach the socket of a container engine, of systemd or of a tmux
+// server has left the sandbox, and a socket can be connected to through a
+// read-only mount.
+func Hidden() []string { return []string{"/run", "/tmp", "/var/tmp", "/dev/shm"} }
+
+// Wrap is the command line that runs argv in the sandbox. argv starts with
+// package inside, or its SIGTERM stays ignored.
 func Wrap(o Options, argv []string) ([]string, error) {
-	for _, p := range append([]string{o.Dir}, o.Write...) {
-		if clean := path.Clean(p); clean == "/" || !path.IsAbs(p) || inside(clean, "/proc", "/dev", "/sys") {
-			return nil, fmt.Errorf("%w: %s", ErrDir, p)
-		}
+	if err := o.check(); err != nil {
+		return nil, err
 	}
-	args := append([]string{o.bwrap()}, base(o)...)
-	// Whoever can reach the socket of a container engine, of systemd or of a tmux
-	// server has left the sandbox: a socket can be connected to through a
-	// read-only mount.
-	args = append(args, "--tmpfs", "/run", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp", "--tmpfs", "/dev/shm")
+	// A signal for the tree is sent to every process of it, and bubblewrap, which
+	// waits outside, would die of it and take the sandbox along before the agent
+	// has said its last words. What is ignored here stays so in bubblewrap.
+	args := append([]string{"/bin/sh", "-c", `trap '' HUP INT TERM; exec "$@"`, "sh", o.bwrap()}, base(o)...)
+	for _, p := range Hidden() {
+		args = append(args, "--tmpfs", p)
+	}
 	if o.Network {
 		for _, p := range []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd"} {
 			args = append(args, "--ro-bind-try", p, p) // where /etc/resolv.conf may lead
@@ -126,78 +135,52 @@ func Wrap(o Options, argv []string) ([]string, error) {
 		args = append(args, "--unshare-net")
 	}
 	for _, p := range o.Reach {
-		args = append(args, "--ro-bind", p, p)
+		if !Inside(p, o.Hide...) {
+			args = append(args, "--ro-bind", p, p)
+		}
 	}
 	for _, p := range o.Write {
 		args = append(args, "--bind-try", p, p)
 	}
-	args = append(args, "--bind", o.Dir, o.Dir)
-	if o.Git != nil {
-		args = append(args, repository(o)...)
+	if o.ReadOnly {
+		args = append(args, "--ro-bind", o.Dir, o.Dir)
+	} else {
+		args = append(args, "--bind", o.Dir, o.Dir)
+		if o.Git != nil {
+			args = append(args, repository(o)...)
+		}
+	}
+	for _, p := range o.Fixed {
+		args = append(args, "--ro-bind", p, p)
+	}
+	// Behind the binds: one of them may hold what is hidden. And read-only at
+	// last, or the folder of a mount could be moved away and made anew.
+	for _, h := range o.Hide {
+		args = append(args, "--tmpfs", h)
+		for _, p := range o.Reach {
+			if Inside(p, h) {
+				args = append(args, "--ro-bind", p, p)
+			}
+		}
+		args = append(args, "--remount-ro", h)
 	}
 	args = append(args, "--chdir", o.Dir, "--setenv", "TMPDIR", "/tmp", "--setenv", "XDG_CACHE_HOME", "/tmp/cache", "--")
 	return append(args, argv...), nil
 }
 
-func inside(p string, dirs ...string) bool {
-	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, d+"/") })
+// check refuses what would make the sandbox none.
+func (o Options) check() error {
+	for _, p := range append([]string{o.Dir}, o.Write...) {
+		clean := path.Clean(p)
+		if !path.IsAbs(p) || clean == "/" || Inside(clean, "/proc", "/dev", "/sys") || Inside(clean, o.Hide...) ||
+			o.Home != "" && Inside(path.Clean(o.Home), clean) || slices.Contains(Hidden(), clean) {
+			return fmt.Errorf("%s: %w", p, ErrDir)
+		}
+	}
+	return nil
 }
 
-// repository makes read-only what names history and what git would run, and
-// leaves the index and the objects writable, so that add and diff work.
-//
-// The directory is bound on itself first: a mount point cannot be renamed, and
-// "mv .git x; cp -r x .git" would leave every mount behind.
-func repository(o Options) []string {
-	g := o.Git
-	var args []string
-	rw := func(p string) { args = append(args, "--bind", p, p) }
-	ro := func(p string) {
-		switch {
-		case o.Exists(p):
-			args = append(args, "--ro-bind", p, p)
-		case inside(p, g.CommonDir): // must not come to be
-			args = append(args, "--ro-bind", o.Blank, p)
-		}
-	}
-	file := func(p string) {
-		if !o.Exists(p) {
-			args = append(args, "--ro-bind", path.Join(o.Blank, "file"), p)
-			return
-		}
-		args = append(args, "--ro-bind", p, p)
-	}
-	rw(g.CommonDir)
-	linked := g.GitDir != g.CommonDir
-	ro(path.Join(g.CommonDir, "worktrees"))
-	if linked {
-		rw(g.GitDir) // its index
-		for _, name := range []string{"HEAD", "commondir", "gitdir"} {
-			file(path.Join(g.GitDir, name))
-		}
-		if g.Top != "" {
-			file(path.Join(g.Top, ".git"))
-		}
-	}
-	ro(path.Join(g.CommonDir, "refs"))
-	ro(path.Join(g.CommonDir, "logs"))
-	ro(path.Join(g.GitDir, "logs"))
-	for _, name := range []string{"packed-refs", "HEAD", "config"} {
-		file(path.Join(g.CommonDir, name))
-	}
-	for _, p := range []string{path.Join(g.CommonDir, "config.worktree"), path.Join(g.GitDir, "config.worktree")} {
-		if o.Exists(p) {
-			file(p)
-		}
-	}
-	ro(path.Join(g.CommonDir, "hooks"))
-	ro(path.Join(g.CommonDir, "modules")) // repositories of submodules: whole
-	if o.Commits {
-		for _, p := range []string{path.Join(g.CommonDir, "refs/heads"), path.Join(g.CommonDir, "logs"), path.Join(g.GitDir, "logs")} {
-			if o.Exists(p) {
-				rw(p)
-			}
-		}
-	}
-	return args
+// Inside says that p is one of dirs or in one of them.
+func Inside(p string, dirs ...string) bool {
+	return slices.ContainsFunc(dirs, func(d string) bool { return p == d || strings.HasPrefix(p, d+"/") })
 }
