@@ -105,13 +105,19 @@ func (p *prepared) trees() []string {
 	return all
 }
 
-// place is where the agent's commands run, for the judge.
-func (p *prepared) place() guard.Place {
+// environ is the environment that the agent sees, as far as it is known.
+func (p *prepared) environ() driver.Env {
 	env := maps.Clone(p.inherited())
 	maps.Copy(env, p.spec.Env)
 	for _, k := range p.spec.Unset {
 		delete(env, k)
 	}
+	return env
+}
+
+// place is where the agent's commands run, for the judge.
+func (p *prepared) place() guard.Place {
+	env := p.environ()
 	in := guard.Place{Dir: p.task.Dir, Home: p.facts.Home, Env: env, OS: p.facts.OS, Remotes: p.protect.remotes}
 	if p.repo != nil {
 		in.Tree = p.repo.Top
@@ -126,6 +132,7 @@ func (p *prepared) askAgent(inv *agent.Invocation) {
 	inv.Withhold = agent.Withhold{Commands: p.policy.Denied(), Web: !p.policy.Network()}
 	p.told = prompt.Section(p.policy, prompt.Limits{
 		Enforced: inv.Gate != nil, Halts: inv.Gate == nil && p.caps.Tools, Checked: p.repo != nil,
+		Sandboxed: p.box != nil,
 		Tokens: p.task.Limits.Tokens, CostUSD: p.task.Limits.CostUSD, SubAgents: p.task.Limits.Subagents, Total: p.clocks.Total,
 	})
 	inv.Limits = p.told

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/boundary"
+	"github.com/rein-run/rein/guard/sandbox"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/internal/git"
@@ -80,6 +81,7 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		ID: dir.ID(), Labels: st.Labels, Parent: st.Parent, Agent: st.Agent, AgentVersion: st.Facts.Version,
 		Host: st.Host, Model: st.Model, Dir: st.Dir, StartedAt: st.StartedAt, Attempt: max(st.Attempt, 1), RetryOf: st.RetryOf,
 		Guard:      st.Guard,
+		Sandbox:    st.Sandbox,
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}
@@ -99,6 +101,7 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		rep.Stderr.Bytes = info.Size()
 	}
 
+	sandbox.Remove(st.Stubs)
 	rep.Boundary = Boundary{Why: "the run was on another host"}
 	if st.Local || !known {
 		var before repository

@@ -64,6 +64,7 @@ type Report struct {
 
 	Guard      Guard    `json:"guard"`
 	Gate       Gate     `json:"gate"`
+	Sandbox    Sandbox  `json:"sandbox"`
 	Boundary   Boundary `json:"boundary"`
 	Transcript Bytes    `json:"transcript"`
 	Stderr     Bytes    `json:"stderr"`

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/guard"
+	"github.com/rein-run/rein/guard/sandbox"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/keeper"
@@ -41,6 +42,7 @@ type Run struct {
 	outer *outer // the run that this one is inside of
 	proc  *host.Process
 	ctl   io.Closer // control socket
+	unbox func()    // ends what serves the sandbox
 
 	mu   sync.Mutex
 	stop *stop
@@ -77,6 +79,8 @@ type state struct {
 	Supervisor supervisor        `json:"supervisor"`
 	Gate       Gate              `json:"gate"`
 	Guard      Guard             `json:"guard"`
+	Sandbox    Sandbox           `json:"sandbox"`
+	Stubs      []sandbox.Stub    `json:"stubs"` // what the sandbox placed
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -198,11 +202,12 @@ func (r *Run) state() *state {
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 		Guard:      r.p.guardReport(),
+		Sandbox:    r.p.box.report(), Stubs: r.p.box.placed(),
 	}
 }
 
 // spawn starts the agent and the goroutine that supervises it.
-func (r *Run) spawn(ctx context.Context) error {
+func (r *Run) spawn(ctx context.Context) (err error) {
 	p := r.p
 	var fingerprint func(context.Context) (string, error)
 	if p.facts.GitCommonDir != "" {
@@ -234,8 +239,14 @@ func (r *Run) spawn(ctx context.Context) error {
 	if idx, err := transcript.CreateIndex(filepath.Join(r.dir.Dir(), "transcript.idx")); err == nil {
 		r.out.index = idx // a convenience that can be rebuilt: a run does not fail for it
 	}
+	if r.unbox, err = p.box.open(ctx, r.dir); err != nil {
+		r.hooks.close()
+		r.out.finish()
+		return err
+	}
 	ctl, err := listenControl(r.dir, r.control)
 	if err != nil {
+		r.unbox()
 		return err
 	}
 
@@ -246,6 +257,7 @@ func (r *Run) spawn(ctx context.Context) error {
 	proc, err := p.host.Start(context.WithoutCancel(ctx), &p.spec, r.out)
 	if err != nil {
 		ctl.Close()
+		r.unbox()
 		r.hooks.close()
 		r.out.finish()
 		r.out.gate.report("", &r.out.digest) // closes its book
@@ -382,6 +394,8 @@ kill:
 // is the only way out of a run that was started.
 func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	r.ctl.Close()
+	r.unbox()
+	exit.Leftovers = r.p.box.leftovers(exit.Leftovers)
 	lost := r.out.finish()
 	if err := lost; err != nil {
 		r.end(&stop{end: End{Kind: Aborted, Detail: clip(err.Error(), maxEvidence)}})
@@ -412,6 +426,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 	}
 	rep.Gate = r.out.gate.report(r.p.gateWhy, d)
 	rep.Guard = r.p.guardReport()
+	rep.Sandbox = r.p.box.report()
 	fill(rep, d, end, exit, s, r.p.caps, r.p.redact, tail(rep.Stderr.Path))
 	r.outer.tell(r.spent())
 	rep.Resources.RSSMaxBytes = max(exit.RSSMax, r.out.peak.RSS)

@@ -64,6 +64,7 @@ type prepared struct {
 	ask               *driver.Ask
 	private           string // the directory there below which files can be placed
 	gateWhy, blockWhy string
+	box               *box // the sandbox; nil: none
 }
 
 // prepare validates everything that can be validated without a side effect
@@ -108,6 +109,10 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	if p.local {
 		inv.FilesDir = p.store.RunDir(p.id)
 	}
+	if err := p.findBox(ctx); err != nil {
+		return nil, err
+	}
+	inv.Boxed = p.box != nil
 	p.arm(ctx, &inv)
 	p.filesDir = inv.FilesDir
 	p.askAgent(&inv)
@@ -117,6 +122,9 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	}
 	p.cmd = cmd
 	if err := p.buildSpec(); err != nil {
+		return nil, err
+	}
+	if err := p.enclose(); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -383,6 +391,7 @@ type Plan struct {
 	Told    string            `json:"told"` // what the agent is told beside the prompt
 	Guard   Guard             `json:"guard"`
 	Gate    Gate              `json:"gate"`
+	Sandbox Sandbox           `json:"sandbox"`
 	Clocks  map[string]string `json:"clocks"`
 	Limits  map[string]string `json:"limits"` // by the names of the configuration: bytes, processes, or none
 	// Warnings are what the user should know before: a budget that this agent
@@ -405,7 +414,7 @@ func (p *prepared) plan() *Plan {
 		Agent: p.agent.Name(), Version: p.facts.Version, Exe: p.facts.Exe, Host: p.where, Dir: p.task.Dir,
 		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
-		Prompt: p.task.Prompt, By: p.caps.Prompt, Told: p.told, Guard: p.guardReport(), Gate: Gate{Armed: p.ask != nil, Why: p.gateWhy}, Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
+		Prompt: p.task.Prompt, By: p.caps.Prompt, Told: p.told, Guard: p.guardReport(), Gate: Gate{Armed: p.ask != nil, Why: p.gateWhy}, Sandbox: p.box.report(), Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
 	}
 	l := p.task.Limits
 	for name, n := range map[string]int64{

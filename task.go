@@ -44,6 +44,12 @@ type Task struct {
 	// Guard says what may not happen. The zero value is the default boundary:
 	// nothing is committed, pushed, published or fetched from the web.
 	Guard guard.Config
+	// Sandbox puts the agent behind the kernel, by the strongest means that this
+	// machine has: it can write its directory, its CLI's state and temporary files
+	// alone, cannot move references, and without Guard.Network reaches nothing but
+	// its model. ErrSandbox when there is no such means. Report.Sandbox says what
+	// does not hold.
+	Sandbox bool
 
 	Clocks watch.Clocks // zero: the defaults
 	Limits watch.Limits // zero: none

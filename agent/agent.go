@@ -97,6 +97,9 @@ type Invocation struct {
 	// Schema is a JSON schema, an object, that the answer has to match; nil for
 	// none. Only where Capabilities say so.
 	Schema []byte
+	// Boxed says that the run is in a sandbox already, which holds what Mode
+	// asks for: a CLI's own would have to be made inside of it.
+	Boxed bool
 }
 
 // Withhold is what a CLI is to refuse by its own means.

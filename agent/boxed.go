@@ -33,6 +33,8 @@ type Needs struct {
 	// the CLI reads and that name programs to be started, in a later run as well,
 	// outside of any sandbox: they are read-only.
 	Fixed []string
+	// Kept are as Fixed where they exist, and are not made.
+	Kept []string
 	// Endpoints are the addresses "host:port" of the model and the login.
 	Endpoints []string
 }
@@ -67,4 +69,13 @@ func (n *Needs) Add(endpoints ...string) {
 			n.Endpoints = append(n.Endpoints, e)
 		}
 	}
+}
+
+// Below are the names in a directory, for Needs. A slash at the end stays.
+func Below(dir string, names ...string) []string {
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = dir + "/" + name
+	}
+	return all
 }

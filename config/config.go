@@ -32,6 +32,7 @@
 //	commits     true: commits on the run's own branch        (not in a project)
 //	network     true: the agent's web tools are open         (not in a project)
 //	others_work_here  true: people use the other working trees  (not in a project)
+//	sandbox     true: the kernel holds the agent            (a project can only say true)
 //	packs       sets of rules, a list: see guard.Packs
 //	rules       own rules, a list of command, level, reason, name
 //	levels      levels of rules by name                      (not in a project)
@@ -77,6 +78,7 @@ type Config struct {
 	Guard  guard.Config // what may not happen
 	// OthersWorkHere: people use other working trees of the repository meanwhile.
 	OthersWorkHere bool
+	Sandbox        bool // the kernel holds the agent
 	Labels         map[string]string
 	EnvFile        string // absolute, or as a variable or a flag gave it
 	Report         string // as EnvFile

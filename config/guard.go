@@ -28,6 +28,20 @@ func flag(name string, field func(*Config) *bool) key {
 	}
 }
 
+// switchOn is a flag that a project may only say true of.
+func switchOn(name string, field func(*Config) *bool) key {
+	k := flag(name, field)
+	set := k.set
+	k.user = false
+	k.set = func(c *Config, v given) error {
+		if v.from.Source == Project && v.text == "false" {
+			return v.errorf("%s: a project can switch it on, not off: remove this line", v.key)
+		}
+		return set(c, v)
+	}
+	return k
+}
+
 // several is a key that holds a list: in a file a list, in a variable words with
 // commas between. They come together from all sources.
 func several(name string, user bool, field func(*Config) *[]string) key {

@@ -55,6 +55,7 @@ var keys = []key{
 	flag("commits", func(c *Config) *bool { return &c.Guard.Commits }),
 	flag("network", func(c *Config) *bool { return &c.Guard.Network }),
 	flag("others_work_here", func(c *Config) *bool { return &c.OthersWorkHere }),
+	switchOn("sandbox", func(c *Config) *bool { return &c.Sandbox }),
 	several("packs", false, func(c *Config) *[]string { return &c.Guard.Packs }),
 	{name: "rules"},
 	{name: "levels"},

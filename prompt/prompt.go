@@ -23,6 +23,8 @@ type Limits struct {
 	Enforced bool
 	// Halts says that a run which does what is withheld is stopped.
 	Halts bool
+	// Sandboxed says that the kernel holds the run.
+	Sandboxed bool
 	// Checked says that the repository is compared before and after the run.
 	Checked bool
 
@@ -71,6 +73,11 @@ func (l Limits) boundary(p *guard.Policy, line func(string, ...any)) {
 	}
 	if len(granted) > 0 {
 		line("- Granted, use it where the task needs it: %s.", list(granted))
+	}
+	if l.Sandboxed {
+		line("- A sandbox holds this run: files can be written in the working directory and in the temporary directory alone, references and configuration of git %s, and %s. What it refuses (\"Read-only file system\", \"Permission denied\", no connection) stays refused: do not look for a way around.",
+			map[bool]string{false: "are read-only", true: "but for commits are read-only"}[p.Commits()],
+			map[bool]string{false: "nothing but your model can be reached over the network", true: "the network is open"}[p.Network()])
 	}
 	if l.Checked {
 		what := "commits, branches, tags, stashes, its configuration and hooks, and what is pushed are"

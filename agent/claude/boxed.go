@@ -14,11 +14,8 @@ import (
 func (Agent) Needs(inv agent.Invocation, f agent.Facts, w agent.World) agent.Needs {
 	dir := cmp.Or(w.Env["CLAUDE_CONFIG_DIR"], path.Join(cmp.Or(w.Env["HOME"], f.Home), ".claude"))
 	n := agent.Needs{State: []string{dir}}
-	for _, name := range []string{
-		"settings.json", "settings.local.json", "CLAUDE.md", "agents/", "commands/", "hooks/", "output-styles/", "plugins/", "rules/", "skills/", "workflows/",
-	} {
-		n.Fixed = append(n.Fixed, dir+"/"+name)
-	}
+	n.Fixed = agent.Below(dir, "settings.json", "CLAUDE.md", "agents/", "commands/", "plugins/", "skills/")
+	n.Kept = agent.Below(dir, "settings.local.json", "hooks", "output-styles", "rules", "workflows")
 	get := settingsEnv(inv, w, dir)
 	switch {
 	case isOn(get("CLAUDE_CODE_USE_BEDROCK")):

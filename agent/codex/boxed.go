@@ -14,9 +14,8 @@ import (
 func (Agent) Needs(inv agent.Invocation, f agent.Facts, w agent.World) agent.Needs {
 	dir := cmp.Or(w.Env["CODEX_HOME"], path.Join(cmp.Or(w.Env["HOME"], f.Home), ".codex"))
 	n := agent.Needs{State: []string{dir}}
-	for _, name := range []string{"config.toml", "hooks.json", "AGENTS.md", "rules/", "prompts/", "skills/", "plugins/", "agents/"} {
-		n.Fixed = append(n.Fixed, dir+"/"+name)
-	}
+	n.Fixed = agent.Below(dir, "config.toml", "AGENTS.md", "rules/")
+	n.Kept = agent.Below(dir, "hooks.json", "hooks", "prompts", "plugins", "agents")
 	config, _ := w.ReadFile(path.Join(dir, "config.toml"))
 	text := string(config)
 	for i, arg := range inv.Args {

@@ -85,7 +85,7 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	if f.GitCommonDir == "" {
 		add("--skip-git-repo-check") // else exit code 1 outside a repository
 	}
-	if inv.Mode == agent.ReadOnly {
+	if inv.Mode == agent.ReadOnly && !inv.Boxed {
 		add("--sandbox", "read-only")
 	} else {
 		add("--dangerously-bypass-approvals-and-sandbox")

@@ -20,12 +20,8 @@ func (Agent) Needs(inv agent.Invocation, f agent.Facts, w agent.World) agent.Nee
 		dir = path.Join(home, rest)
 	}
 	n := agent.Needs{State: []string{dir}}
-	for _, name := range []string{
-		"settings.json", "models.json", "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md", "AGENTS.md",
-		"extensions/", "skills/", "prompts/", "hooks/", "tools/", "bin/", "npm/", "git/",
-	} {
-		n.Fixed = append(n.Fixed, dir+"/"+name)
-	}
+	n.Fixed = agent.Below(dir, "settings.json", "models.json", "AGENTS.md", "extensions/", "skills/", "prompts/", "bin/", "npm/", "git/")
+	n.Kept = agent.Below(dir, "mcp.json", "SYSTEM.md", "APPEND_SYSTEM.md", "hooks", "tools", "themes") // an empty SYSTEM.md would be one
 	read := func(name string, v any) {
 		if b, err := w.ReadFile(path.Join(dir, name)); err == nil {
 			_ = json.Unmarshal(b, v) // one that pi cannot read either

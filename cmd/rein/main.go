@@ -21,6 +21,7 @@ import (
 
 	"github.com/rein-run/rein/cmd/rein/internal/tui"
 	"github.com/rein-run/rein/config"
+	"github.com/rein-run/rein/guard/sandbox/inside"
 	"github.com/rein-run/rein/host/keeper"
 	"github.com/rein-run/rein/store"
 )
@@ -71,6 +72,9 @@ func main() {
 	// The keeper first: it must start in a few milliseconds and stay small, and
 	// needs nothing of what follows.
 	if len(os.Args) > 1 && os.Args[1] == "keeper" {
+		if len(os.Args) > 2 && os.Args[2] == inside.Verb {
+			os.Exit(inside.Run(os.Args[3:], os.Stderr))
+		}
 		os.Exit(keeper.Main(os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
 	}
 	args := os.Args[1:]

@@ -48,6 +48,7 @@ type runCmd struct {
 	Commits        bool     `group:"Boundary" help:"Commits on the branch that is checked out."`
 	Network        bool     `group:"Boundary" help:"The agent's web tools."`
 	Pack           []string `group:"Boundary" help:"Withhold a set of commands more: elixir, kubernetes, publish, terraform; may be repeated." placeholder:"NAME"`
+	Sandbox        bool     `group:"Boundary" help:"The kernel holds it: nothing written but the directory, the CLI's state and temporary files, no references moved, no network but the model's (unless --network). Linux."`
 	OthersWorkHere bool     `group:"Boundary" help:"Others use this repository's other checkouts meanwhile: what they do there does not count."`
 
 	Startup    string `group:"Clocks ('none' switches one off)" help:"To the first byte (60s)." placeholder:"D"`
@@ -430,7 +431,7 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 	task := rein.Task{
 		Prompt: prompt, Agent: cfg.Agent, Dir: c.Dir, Mode: cfg.Mode,
 		Session: agent.Session{Resume: c.Resume},
-		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits, Guard: cfg.Guard,
+		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits, Guard: cfg.Guard, Sandbox: cfg.Sandbox,
 	}
 	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: cfg.OthersWorkHere}
 	if there != nil {
@@ -506,7 +507,7 @@ func (c *runCmd) flags(cfg *config.Config) error {
 	for _, f := range []struct {
 		key string
 		on  bool
-	}{{"commits", c.Commits}, {"network", c.Network}, {"others_work_here", c.OthersWorkHere}} {
+	}{{"commits", c.Commits}, {"network", c.Network}, {"sandbox", c.Sandbox}, {"others_work_here", c.OthersWorkHere}} {
 		if f.on {
 			errs = append(errs, set(f.key, "true"))
 		}

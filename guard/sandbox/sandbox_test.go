@@ -5,7 +5,6 @@ package sandbox_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -24,9 +23,8 @@ import (
 
 // TestMain is also the program inside of the sandbox.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "inside" {
-		fmt.Fprintln(os.Stderr, inside.Main(os.Args[2:]))
-		os.Exit(1)
+	if len(os.Args) > 1 && os.Args[1] == inside.Verb {
+		os.Exit(inside.Run(os.Args[2:], os.Stderr))
 	}
 	os.Exit(m.Run())
 }
@@ -224,7 +222,7 @@ func TestRepositoryAndFileSystem(t *testing.T) {
 
 func TestCommits(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
-		w.opts.Commits = true
+		w.opts.Branch = "refs/heads/main"
 		if out, err := w.in("git commit -q --allow-empty -m x"); err != nil {
 			t.Fatalf("%v %s", err, out)
 		}
@@ -272,6 +270,10 @@ func TestNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		mirrored, err := proxy.Address(model.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
 		socket := filepath.Join(w.base, "s")
 		l, err := net.Listen("unix", socket)
 		if err != nil {
@@ -288,7 +290,8 @@ func TestNetwork(t *testing.T) {
 		self := filepath.Join(w.base, "self") // where another user can run it
 		w.copy(os.Args[0], self)
 		in := func(script string) (string, error) {
-			argv, err := sandbox.Wrap(w.opts, []string{self, "inside", socket, "--", "sh", "-c", script})
+			c := inside.Config{Dir: w.base, Name: "s", Mirror: []string{mirrored}}
+			argv, err := sandbox.Wrap(w.opts, append([]string{self, inside.Verb}, c.Args([]string{"sh", "-c", script})...))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -297,10 +300,13 @@ func TestNetwork(t *testing.T) {
 		if out, err := in("curl -sS " + model.URL); err != nil || out != "the model" {
 			t.Errorf("%v %q", err, out)
 		}
-		if out, err := in("curl -sS " + other.URL); err != nil || !strings.Contains(out, "rein: refused") {
+		if out, err := in(`curl -sS --noproxy "" -p -x "$HTTPS_PROXY" ` + model.URL); err != nil || out != "the model" {
+			t.Errorf("by the proxy: %v %q", err, out)
+		}
+		if out, err := in(`curl -sS --noproxy "" ` + other.URL); err != nil || !strings.Contains(out, "rein: refused") {
 			t.Errorf("%v %q", err, out)
 		}
-		if out, err := in("curl -sS --noproxy '*' --max-time 10 " + model.URL); err == nil {
+		if out, err := in("curl -sS --max-time 10 " + other.URL); err == nil {
 			t.Errorf("past the proxy: %q", out)
 		}
 		// Pid, exit code and signals are the agent's own.

@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// askSocket is the name of the socket in driver.Ask.Dir.
-	askSocket = "ask"
+	// AskSocket is the name of the socket in driver.Ask.Dir.
+	AskSocket = "ask"
 	// askTime is how long one question may take, from the start of the program
 	// that asks to its end. Then the answer is no.
 	askTime = 30 * time.Second
@@ -94,7 +94,7 @@ func openAsks(a *driver.Ask, out *outbox, owner <-chan struct{}) (_ *asks, err e
 			return nil, err
 		}
 	}
-	if s.l, err = unixsock.Listen(s.dir, askSocket); err != nil {
+	if s.l, err = unixsock.Listen(s.dir, AskSocket); err != nil {
 		return nil, err
 	}
 	s.life, s.over = context.WithCancel(context.Background())
@@ -102,7 +102,7 @@ func openAsks(a *driver.Ask, out *outbox, owner <-chan struct{}) (_ *asks, err e
 }
 
 func (s *asks) place(f driver.File) error {
-	if checkID(f.Name) != nil || f.Name == "" || f.Name == askSocket {
+	if checkID(f.Name) != nil || f.Name == "" || f.Name == AskSocket {
 		return refuse(driver.ErrArgument, fmt.Sprintf("%q cannot be the name of a file to place", f.Name))
 	}
 	name := filepath.Join(s.dir, f.Name)

@@ -66,7 +66,7 @@ func ask(ctx context.Context, dir string, stdin io.Reader) (r driver.Reply, err 
 	if len(q) > maxQuestion {
 		return r, fmt.Errorf("it is longer than %d bytes", maxQuestion)
 	}
-	conn, err := unixsock.Dial(ctx, dir, askSocket)
+	conn, err := unixsock.Dial(ctx, dir, AskSocket)
 	if err != nil {
 		return r, err
 	}

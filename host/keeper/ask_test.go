@@ -185,7 +185,7 @@ func TestAskStranger(t *testing.T) {
 	p := at.start(spec, out)
 	out.await(t, "ready")
 	send := func(b []byte) string {
-		c, err := unixsock.Dial(ctxOf(t), spec.Ask.Dir, askSocket)
+		c, err := unixsock.Dial(ctxOf(t), spec.Ask.Dir, AskSocket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestAskStranger(t *testing.T) {
 		}
 	}
 	for range 10 * maxAsking { // they say nothing, and stay
-		c, err := unixsock.Dial(ctxOf(t), spec.Ask.Dir, askSocket)
+		c, err := unixsock.Dial(ctxOf(t), spec.Ask.Dir, AskSocket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestAskDir(t *testing.T) {
 			"a link":           {Dir: link},
 			"a file is there":  {Dir: taken, Files: []driver.File{{Name: "first"}, {Name: "gate.js"}}},
 			"a name with path": {Dir: taken, Files: []driver.File{{Name: "../gate.js"}}},
-			"the socket":       {Dir: taken, Files: []driver.File{{Name: askSocket}}},
+			"the socket":       {Dir: taken, Files: []driver.File{{Name: AskSocket}}},
 		} {
 			spec := prog(t, "sleep")
 			spec.Ask = ask
@@ -260,7 +260,7 @@ func TestAskProgram(t *testing.T) {
 		"", "garbage", string(appendFrame(nil, kReply, []byte(`{}`))), string(appendFrame(nil, kReply, []byte(`{"exit":"0"}`))),
 		string(appendFrame(nil, kReply, []byte(`{"exit":0`))), string(appendFrame(nil, kExit, []byte(`{"exit":0}`))),
 	} {
-		l, err := unixsock.Listen(dir, askSocket)
+		l, err := unixsock.Listen(dir, AskSocket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +278,7 @@ func TestAskProgram(t *testing.T) {
 		}
 		l.Close()
 	}
-	l, err := unixsock.Listen(dir, askSocket)
+	l, err := unixsock.Listen(dir, AskSocket)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,23 @@
 // Landlock, out of which no process comes again.
 package inside
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Verb is the argument of the keeper's program that makes it this one.
+const Verb = "inside"
+
+// Failed is the exit code when the agent could not be started.
+const Failed = 126
+
+// Run is Main for a program: it returns the exit code.
+func Run(args []string, stderr io.Writer) int {
+	fmt.Fprintln(stderr, "rein: the agent could not be started in its sandbox:", Main(args))
+	return Failed
+}
 
 // Config is what the program has to know.
 type Config struct {
