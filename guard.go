@@ -133,7 +133,7 @@ func (p *prepared) askAgent(inv *agent.Invocation) {
 	p.told = prompt.Section(p.policy, prompt.Limits{
 		Enforced: inv.Gate != nil, Halts: inv.Gate == nil && p.caps.Tools, Checked: p.repo != nil,
 		Sandboxed: p.box != nil,
-		Tokens: p.task.Limits.Tokens, CostUSD: p.task.Limits.CostUSD, SubAgents: p.task.Limits.Subagents, Total: p.clocks.Total,
+		Tokens:    p.task.Limits.Tokens, CostUSD: p.task.Limits.CostUSD, SubAgents: p.task.Limits.Subagents, Total: p.clocks.Total,
 	})
 	inv.Limits = p.told
 }

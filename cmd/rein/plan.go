@@ -66,6 +66,10 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, c *runCmd) error {
 	fmt.Fprintf(w, "withheld   %s\n", cmp.Or(strings.Join(withheld(p), ", "), "nothing"))
 	fmt.Fprintf(w, "granted    %s\n", cmp.Or(strings.Join(granted(p), ", "), "nothing"))
 	fmt.Fprintf(w, "refused by %s\n", refusers(p))
+	fmt.Fprintf(w, "sandbox    %s\n", sandboxed(p.Sandbox))
+	for _, gap := range p.Sandbox.Gaps {
+		fmt.Fprintf(w, "not held   %s\n", gap)
+	}
 	fmt.Fprintf(w, "told       by the side of the prompt:\n%s", p.Told)
 	fmt.Fprintf(w, "prompt     by %s, %d bytes:\n%s\n", p.By, len(p.Prompt), p.Prompt)
 	return w.Flush()
@@ -109,6 +113,17 @@ func refusers(p *rein.Plan) string {
 	add(p.Gate.Armed, "the agent's own hook, before it runs", p.Gate.Why)
 	add(p.Guard.Blocked, "git and the shell", p.Guard.Why)
 	return strings.Join(append(by, not...), "; ")
+}
+
+// sandboxed says what the kernel holds.
+func sandboxed(s rein.Sandbox) string {
+	switch {
+	case s.Kind == rein.SandboxNone:
+		return s.Kind
+	case s.Network == rein.NetworkOpen:
+		return s.Kind + "; the network is open"
+	}
+	return s.Kind + "; of the network " + strings.Join(s.Reach, " ")
 }
 
 // unset names the variables that are removed and are there; --json has them all.

@@ -76,7 +76,16 @@ func (s *Screen) Start(r *rein.Run) {
 	if version == "" {
 		version = "of unknown version"
 	}
-	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, p.Mode, s.dim("run "+r.ID()))
+	mode := string(p.Mode)
+	if p.Sandbox.Kind != rein.SandboxNone {
+		mode += " · sandbox " + p.Sandbox.Kind
+	}
+	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, mode, s.dim("run "+r.ID()))
+	if p.Sandbox.Kind == rein.SandboxLandlock { // less than what a sandbox is known for
+		for _, gap := range p.Sandbox.Gaps {
+			s.line("%s the sandbox: %s", paint(s.color).yellow("!"), Clean(gap))
+		}
+	}
 	s.warn(p.Warnings)
 	s.mu.Lock()
 	s.run, s.stop, s.done = r, make(chan struct{}), make(chan struct{})
