@@ -119,6 +119,7 @@ agents:
     effort: low
 prices:
   my/model-4.1: {input: 1, output: 2.5, cache_read: 0.1, cache_write: $1.25}
+sandbox: true
 `)
 	c := p.mustLoad()
 	want := &Config{
@@ -130,6 +131,7 @@ prices:
 			Levels: map[string]guard.Level{"git-switch": guard.Warn},
 		},
 		OthersWorkHere: true,
+		Sandbox:        true,
 		Prices:         meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
 		Labels:         map[string]string{"team": "core", "year": "2026"},
 		EnvFile:        filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
@@ -200,7 +202,7 @@ func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
 		"agent": "codex", "on": "ssh://h/d", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
-		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
+		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "sandbox": "true", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
 		switch v, ok := values[k.name]; {

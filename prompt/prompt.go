@@ -75,8 +75,8 @@ func (l Limits) boundary(p *guard.Policy, line func(string, ...any)) {
 		line("- Granted, use it where the task needs it: %s.", list(granted))
 	}
 	if l.Sandboxed {
-		line("- A sandbox holds this run: files can be written in the working directory and in the temporary directory alone, references and configuration of git %s, and %s. What it refuses (\"Read-only file system\", \"Permission denied\", no connection) stays refused: do not look for a way around.",
-			map[bool]string{false: "are read-only", true: "but for commits are read-only"}[p.Commits()],
+		line("- A sandbox holds this run: files can be written in the working directory and in the temporary directory alone, references and configuration of git are read-only%s, and %s. What it refuses (\"Read-only file system\", \"Permission denied\", no connection) stays refused: do not look for a way around.",
+			map[bool]string{true: " but for your commits"}[p.Commits()],
 			map[bool]string{false: "nothing but your model can be reached over the network", true: "the network is open"}[p.Network()])
 	}
 	if l.Checked {

@@ -58,6 +58,12 @@ func TestSection(t *testing.T) {
 - Crossing any of these stops the run in the middle of whatever it does. What is not in a file by then is lost: write as you go.
 `,
 		},
+		{"sandboxed", policy(t, guard.Config{Commits: true}), Limits{Sandboxed: true}, `## Limits of this run
+
+- Do not use: ` + strings.Replace(all, "`git commit`, ", "", 1) + `, the web tools, nor anything that does the same.
+- Granted, use it where the task needs it: ` + "`git commit`" + `.
+- A sandbox holds this run: files can be written in the working directory and in the temporary directory alone, references and configuration of git are read-only but for your commits, and nothing but your model can be reached over the network. What it refuses ("Read-only file system", "Permission denied", no connection) stays refused: do not look for a way around.
+`},
 		{"no clock", nil, Limits{Total: watch.None, CostUSD: 0.125}, `## Limits of this run
 
 - Money: $0.125.

@@ -100,11 +100,11 @@ func (m *mounts) main() {
 	for _, name := range []string{"packed-refs", "HEAD", "config"} {
 		m.file(path.Join(dir, name))
 	}
-	for _, name := range []string{"config.worktree", CommonFile} {
-		if p := path.Join(dir, name); m.o.Exists(p) {
-			m.file(p)
-		}
+	if p := path.Join(dir, "config.worktree"); m.o.Exists(p) {
+		m.file(p)
 	}
+	p := path.Join(dir, CommonFile)
+	m.args = append(m.args, "--ro-bind", p, p) // placed by then, see CommonStub
 }
 
 // CommonFile in the main working tree's .git would lead git to another

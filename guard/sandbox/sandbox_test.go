@@ -69,6 +69,13 @@ func newWorld(t *testing.T, uid int) *world {
 		Blank:  filepath.Join(base, "blank"),
 		Exists: func(p string) bool { _, err := os.Lstat(p); return err == nil },
 	}
+	stub, ok := sandbox.CommonStub(w.opts)
+	if !ok {
+		t.Fatal("no need of a stub")
+	}
+	if err := stub.Place(); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -158,6 +165,8 @@ d=$(git rev-parse --git-common-dir); echo "ref: refs/heads/new" > $d/HEAD
 d=$(git rev-parse --git-common-dir); mkdir -p $d/hooks && echo x > $d/hooks/post-checkout
 d=$(git rev-parse --git-common-dir); echo "$(git rev-parse HEAD) refs/heads/new" > $d/packed-refs
 d=$(git rev-parse --git-common-dir); mv $d $d.2 && cp -r $d.2 $d && git -C . branch new
+d=$(git rev-parse --git-common-dir); echo /elsewhere > $d/commondir
+d=$(git rev-parse --git-common-dir); rm -f $d/commondir
 d=$(git rev-parse --git-common-dir); rm -rf $d/refs
 d=$(git rev-parse --git-common-dir); umount $d/refs && git branch new
 d=$(git rev-parse --git-common-dir); mount -o remount,bind,rw $d/refs && git branch new
