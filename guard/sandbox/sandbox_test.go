@@ -79,6 +79,10 @@ func newWorld(t *testing.T, uid int) *world {
 	return w
 }
 
+func (w *world) linkedGit() *sandbox.Git {
+	return &sandbox.Git{CommonDir: filepath.Join(w.repo, ".git"), GitDir: filepath.Join(w.repo, ".git/worktrees/linked"), Top: w.linked}
+}
+
 func (w *world) run(dir string, argv ...string) (string, error) {
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Dir = dir
@@ -199,9 +203,7 @@ func TestRepositoryAndFileSystem(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		w.must(w.repo, "git branch third")
 		linked := w.opts
-		linked.Dir, linked.Git = w.linked, &sandbox.Git{
-			CommonDir: w.opts.Git.CommonDir, GitDir: filepath.Join(w.repo, ".git/worktrees/linked"), Top: w.linked,
-		}
+		linked.Dir, linked.Git = w.linked, w.linkedGit()
 		for name, o := range map[string]sandbox.Options{"main": w.opts, "linked": linked} {
 			w.opts = o
 			before := w.refs()
@@ -239,6 +241,10 @@ func TestCommits(t *testing.T) {
 			if out, err := w.in(script); err == nil {
 				t.Errorf("%s: went through\n%s", script, out)
 			}
+		}
+		w.opts.Dir, w.opts.Branch, w.opts.Git = w.linked, "refs/heads/side", w.linkedGit()
+		if out, err := w.in("git commit -q --allow-empty -m x && git log -1 --format=%s"); err != nil || out != "x\n" {
+			t.Errorf("linked: %v %s", err, out)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func (s Stub) Place() error {
 		}
 		return nil
 	}
-	f, err := os.OpenFile(s.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(s.Path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) // git of other users reads CommonFile
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	} else if err != nil {

@@ -108,6 +108,7 @@ mount -o remount,bind,rw / && echo x > {outside}/x
 unshare -Urm sh -c "mount -o remount,bind,rw / && echo x > {outside}/x"
 echo x > {outside}/x
 echo x > $HOME/x
+echo x > /var/lib/rein-escaped
 echo x > {fixed}
 ls {state}/leases
 nsenter -t 1 -m true
@@ -166,6 +167,9 @@ func (g *stage) attack(remote string, unheld func(line string) bool) (*rein.Repo
 			through = append(through, line)
 		}
 	}
+	if os.Remove("/var/lib/rein-escaped") == nil {
+		t.Error("outside there is a file")
+	}
 	if entries, _ := os.ReadDir(outside); len(entries) > 0 {
 		t.Errorf("outside there is %v", entries)
 	}
@@ -216,8 +220,12 @@ func TestSandboxModes(t *testing.T) {
 		g, repo := boxed(t, s, true)
 		g.task.Guard.Commits = true
 		if err := g.model.Load(fakemodel.Script{Turns: []fakemodel.Turn{
-			{Tools: []fakemodel.Call{s.shell("git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two; printf 'git tag x && touch tagged' > t.sh; env -u GIT_CONFIG_COUNT sh t.sh")}}, {Text: "Done."},
+			{Tools: []fakemodel.Call{s.shell("sh t.sh")}}, {Text: "Done."},
 		}}); err != nil {
+			t.Fatal(err)
+		}
+		script := "git -c user.name=a -c user.email=a@b commit -q --allow-empty -m two\nunset GIT_CONFIG_COUNT\ngit tag x && touch tagged\n"
+		if err := os.WriteFile(filepath.Join(g.dir, "t.sh"), []byte(script), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if rep := g.do(); !rep.OK || git(t, repo, "log", "--format=%s", "-1", "side") != "two" || g.ran("tagged") {
@@ -391,16 +399,32 @@ func TestSandboxLandlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", broken+":"+os.Getenv("PATH"))
+	// Temporary files are open: all of the test is elsewhere.
+	base := "/var/lib"
+	if os.Geteuid() != 0 {
+		base, _ = os.UserHomeDir()
+	}
+	elsewhere, err := os.MkdirTemp(base, "rein-landlock-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(elsewhere) })
+	t.Setenv("TMPDIR", elsewhere)
 	eachCLI(t, func(t *testing.T, s subject) {
 		g, repo := boxed(t, s, true)
-		rep, through := g.attack("/nowhere.git", func(line string) bool {
-			for _, what := range []string{"{outside}", "{fixed}", "{state}", "/HEAD", "curl -sSf --max-time 5 --unix", "$HOME/x", "common-dir", "git "} {
+		g.task.Unset = []string{"TMPDIR"}
+		before := git(t, repo, "for-each-ref")
+		rep, through := g.attack(git(t, repo, "remote", "get-url", "origin"), func(line string) bool {
+			for _, what := range []string{"{fixed}", "{state}", "{control}", "$d/HEAD", "symbolic-ref HEAD"} { // see the gaps
 				if strings.Contains(line, what) {
-					return true // in /tmp here, or not Landlock's: see below
+					return true
 				}
 			}
 			return false
 		})
+		if after := git(t, repo, "for-each-ref"); after != before {
+			t.Errorf("references moved\n%s\n%s", before, after)
+		}
 		for _, line := range through {
 			t.Error(line)
 		}
