@@ -308,7 +308,16 @@ func (b *box) place(dir *store.Run) error {
 	if b.kind == SandboxLandlock {
 		return nil
 	}
-	if err := dir.WriteProgram(blankDir, "file", nil); err != nil {
+	if err := os.Mkdir(b.opts.Blank, 0o700); err != nil {
+		return err
+	}
+	// Executable: it may stand in for a program, of which a missing right would
+	// tell less than its silence.
+	f, err := os.OpenFile(filepath.Join(b.opts.Blank, "file"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
 		return err
 	}
 	for _, s := range b.stubs {
