@@ -516,7 +516,7 @@ func TestNextConnection(t *testing.T) {
 // the command on the other.
 func TestSilence(t *testing.T) {
 	s := sshd.Start(t, nil)
-	var silent = make(chan struct{})
+	silent := make(chan struct{})
 	h := connect(t, s.URL(), Options{
 		Config: s.WriteConfig("quick", "IdentityFile "+s.Key, "UserKnownHostsFile "+s.KnownHosts, "ServerAliveInterval 1", "ServerAliveCountMax 2"),
 		Lease:  4 * time.Second,
