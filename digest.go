@@ -68,7 +68,7 @@ func (d *digest) read(r agent.Reading) {
 			d.text = r.Text
 		}
 	case agent.KindDenied:
-		if r.Tool != nil && len(d.denied) < maxDenied && !d.gate.refusedCall(r.Tool.ID) {
+		if r.Tool != nil && len(d.denied) < maxDenied && !d.gate.refusedCall(*r.Tool) {
 			what := r.Tool.Name
 			if r.Tool.Command != "" {
 				what += ": " + r.Tool.Command

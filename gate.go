@@ -61,6 +61,11 @@ func (p *prepared) arm(ctx context.Context, inv *agent.Invocation) {
 		return
 	}
 	dir := agent.Join(place.OS, place.Private, p.id)
+	if l, ok := p.agent.(agent.GateLimits); ok {
+		if p.gateWhy = l.CannotGate(p.facts, cmp.Or(inv.FilesDir, dir)); p.gateWhy != "" {
+			return
+		}
+	}
 	p.ask = &driver.Ask{Dir: dir}
 	inv.Gate = &agent.Hook{Argv: append(slices.Clone(place.Keeper), "ask", dir)}
 	if inv.FilesDir == "" {
@@ -193,14 +198,17 @@ func (g *gate) wasAllowed(ran agent.Tool) bool {
 	return false
 }
 
-// refusedCall says that the CLI's news of a denied call is ours.
-func (g *gate) refusedCall(id string) bool {
-	if g == nil || id == "" {
+// refusedCall says that the CLI's news of a denied call is ours. Not every CLI
+// tells its hook the id of the call (gemini 0.61.0).
+func (g *gate) refusedCall(t agent.Tool) bool {
+	if g == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.open, func(q question) bool { return !q.allowed && q.tool.ID == id })
+	return slices.ContainsFunc(g.open, func(q question) bool {
+		return !q.allowed && (t.ID != "" && q.tool.ID == t.ID || q.tool.ID == "" && g.agent.Same(q.tool, t))
+	})
 }
 
 // report fills the digest and returns what the report says.

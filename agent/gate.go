@@ -27,6 +27,14 @@ type Gate interface {
 	Same(asked, ran Tool) bool
 }
 
+// GateLimits is an optional ability of a Gate whose hook the CLI takes only
+// from some places: CannotGate says why it would not ask, "" when nothing is
+// known against it. filesDir is where Command.Files will stand. A run without a
+// gate says so, and is judged by its stream.
+type GateLimits interface {
+	CannotGate(f Facts, filesDir string) string
+}
+
 // Hook is how the CLI's pre-tool hook asks the gate.
 type Hook struct {
 	// Argv starts the program there: it reads the question on stdin and gives an

@@ -147,7 +147,7 @@ func contains[T comparable](list []T, want T) bool {
 
 // plain is the invocation that the others differ from.
 func plain() agent.Invocation {
-	return agent.Invocation{Prompt: "say what this repository is for", Dir: "/agenttest/dir"}
+	return agent.Invocation{Prompt: "say what this repository is for", Dir: "/agenttest/dir", FilesDir: "/agenttest/files"}
 }
 
 // build builds a command that must work.

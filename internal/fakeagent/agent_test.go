@@ -138,6 +138,7 @@ func TestShapes(t *testing.T) {
 		{"claude", "claude-2.1.332-2026-11-30.jsonl", []string{"-p", "go", "--include-partial-messages"}},
 		{"codex", "codex-0.171.0-2026-11-30.jsonl", []string{"exec", "--json", "go"}},
 		{"pi", "pi-1.6.0-2026-11-30.jsonl", []string{"--mode", "json", "-p", "go"}},
+		{"gemini", "gemini-0.61.0-2026-11-30.jsonl", []string{"--output-format", "stream-json"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

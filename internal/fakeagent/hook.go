@@ -13,8 +13,8 @@ import (
 
 // askHook asks the pre-tool hooks that the arguments name, as the real CLI does
 // before it runs a tool, and notes what they refuse in b. A hook that is
-// missing, crashes or exits with anything but 2 is taken for a yes by claude
-// and codex, and for a no by pi.
+// missing, crashes or exits with anything but 2 is taken for a no by pi, and for a
+// yes by the others.
 func (a *agent) askHook(b *block) error {
 	if b.Ungated {
 		return nil
@@ -45,6 +45,10 @@ func (a *agent) askHook(b *block) error {
 			if two && strings.TrimSpace(text) != "" {
 				b.Refused = "Command blocked by PreToolUse hook: " + strings.TrimSpace(text) + ". Command: " + b.Command
 			}
+		case "gemini", "qwen":
+			if two {
+				b.Refused = "Tool execution blocked: " + strings.TrimSpace(text)
+			}
 		case "pi":
 			b.Refused = firstOf(strings.TrimSpace(text), "refused")
 		}
@@ -70,6 +74,15 @@ func (a *agent) question(b *block, dir string) object {
 		}
 		return object{
 			"session_id", "s", "turn_id", "t", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
+			"tool_name", name, "tool_input", input, "tool_use_id", "call_" + b.ID,
+		}
+	case "gemini":
+		name, input := geminiCall(b)
+		return object{"session_id", "s", "cwd", dir, "hook_event_name", "BeforeTool", "tool_name", name, "tool_input", input}
+	case "qwen":
+		name, input := qwenCall(b)
+		return object{
+			"session_id", "s", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "yolo",
 			"tool_name", name, "tool_input", input, "tool_use_id", "call_" + b.ID,
 		}
 	case "pi":
@@ -125,6 +138,10 @@ func (a *agent) hooks() (found []hook) {
 				}
 			}
 		}
+	case "gemini":
+		return settingsHooks(os.Getenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH"), "BeforeTool")
+	case "qwen":
+		return settingsHooks(os.Getenv("QWEN_CODE_SYSTEM_SETTINGS_PATH"), "PreToolUse")
 	case "pi":
 		b, err := os.ReadFile(a.argAfter("-e", "--extension"))
 		if err != nil {

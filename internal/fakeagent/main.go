@@ -12,7 +12,7 @@ import (
 )
 
 // names of the CLIs that it can be, with the version that was recorded.
-var versions = map[string]string{"claude": "2.1.332", "codex": "0.171.0", "pi": "1.6.0"}
+var versions = map[string]string{"claude": "2.1.332", "codex": "0.171.0", "pi": "1.6.0", "gemini": "0.61.0", "qwen": "0.15.10"}
 
 // Reexec is called first in TestMain: when the process was started as an agent
 // or as a child of one, it acts as that and does not return.
@@ -32,7 +32,7 @@ func Main() int {
 	}
 	name := cliName(os.Args[0])
 	if versions[name] == "" {
-		fmt.Fprintf(os.Stderr, "fakeagent: link it as claude, codex or pi: %q is none of them\n", name)
+		fmt.Fprintf(os.Stderr, "fakeagent: link it as the CLI that it is to be: %q is none that it knows\n", name)
 		return 2
 	}
 	s, err := loadScenario(os.Args[0])
@@ -50,7 +50,7 @@ func Main() int {
 			fmt.Println(s.Version + " (Claude Code)")
 		case "codex":
 			fmt.Println("codex-cli " + s.Version)
-		case "pi":
+		default:
 			fmt.Println(s.Version)
 		}
 		return 0

@@ -13,7 +13,7 @@ import (
 
 // Record is what one run of the program was given.
 type Record struct {
-	Name  string            `json:"name"` // claude, codex or pi
+	Name  string            `json:"name"` // of the CLI that it is
 	PID   int               `json:"pid"`
 	Argv  []string          `json:"argv"`
 	Dir   string            `json:"dir"`

@@ -1,6 +1,6 @@
 // Package fakeagent is one program that acts as a coding-agent CLI: it speaks
-// the wire form of claude, codex or pi from a scenario, really runs its tools,
-// and misbehaves in every way that was ever seen.
+// the wire form of one from a scenario, really runs its tools, and misbehaves in
+// every way that was ever seen.
 //
 // Which CLI it is, it takes from the base name of argv[0]. A test links its own
 // binary under the CLI's name (Install) and calls Reexec first in TestMain; a

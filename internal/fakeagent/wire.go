@@ -6,6 +6,10 @@ func newWire(a *agent) wire {
 		return newCodex(a)
 	case "pi":
 		return newPi(a)
+	case "gemini":
+		return newGemini(a)
+	case "qwen":
+		return newQwen(a)
 	}
 	return newClaude(a)
 }

@@ -2,9 +2,9 @@
 // so that the real agent CLIs run real tool calls with no account and no
 // network.
 //
-// It speaks Anthropic Messages, OpenAI Responses and OpenAI Chat Completions,
-// streamed and whole, and keeps its own account of what it was asked and of the
-// tokens it told.
+// It speaks Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and
+// Google's generateContent, streamed and whole, and keeps its own account of
+// what it was asked and of the tokens it told.
 package fakemodel
 
 import (

@@ -27,7 +27,7 @@ type Server struct {
 // Request is the server's account of one request.
 type Request struct {
 	N      int         // from 1
-	API    string      // messages, responses, chat
+	API    string      // messages, responses, chat, gemini
 	Path   string      // with the query
 	Header http.Header // as it came
 	Body   []byte
@@ -65,8 +65,16 @@ func New(s Script) (*Server, error) {
 	for path, d := range map[string]dialect{
 		"POST /v1/messages": messages{}, "POST /v1/responses": responses{}, "POST /v1/chat/completions": chat{},
 	} {
-		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { srv.answer(w, r, d) })
+		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) { srv.answer(w, r, d, "", false) })
 	}
+	mux.HandleFunc("POST /v1beta/models/{call}", func(w http.ResponseWriter, r *http.Request) {
+		model, stream, ok := gemini{}.asked(r)
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		srv.answer(w, r, gemini{}, model, stream)
+	})
 	mux.HandleFunc("HEAD /{$}", func(http.ResponseWriter, *http.Request) {}) // claude 2.1.197 asks first
 	srv.http = &http.Server{
 		Handler:           mux,
@@ -144,8 +152,9 @@ func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, object{"object": "list", "data": list, "has_more": false})
 }
 
-// answer does one model request.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, d dialect) {
+// answer does one model request. Model and stream are those of the path, where
+// the API has them there.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, d dialect, model string, stream bool) {
 	if !s.enter() {
 		panic(http.ErrAbortHandler)
 	}
@@ -163,6 +172,9 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, d dialect) {
 	if err := json.Unmarshal(body, &in); err != nil {
 		writeJSON(w, http.StatusBadRequest, d.fail("invalid_request_error", "the body is no JSON: "+err.Error()))
 		return
+	}
+	if model != "" {
+		in.Model, in.Stream = model, stream
 	}
 	req := &Request{
 		API: d.name(), Path: r.URL.RequestURI(), Header: r.Header.Clone(), Body: body, Model: in.Model, Stream: in.Stream,

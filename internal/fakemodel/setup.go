@@ -85,6 +85,27 @@ func Pi(s *Server, home string) (Setup, error) {
 		place(filepath.Join(home, ".pi", "agent", "models.json"), models)
 }
 
+// GeminiModel is what gemini is asked to use: it knows no models but Google's.
+const GeminiModel = "gemini-2.5-flash"
+
+// Gemini is for gemini 0.61.0, by an API key.
+func Gemini(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["GEMINI_API_KEY"] = "dummy"
+	env["GOOGLE_GEMINI_BASE_URL"] = s.URL()
+	// Without the type of login it ends with exit code 41.
+	return Setup{Env: env, Args: []string{"--model", GeminiModel}},
+		place(filepath.Join(home, ".gemini", "settings.json"), []byte(`{"security":{"auth":{"selectedType":"gemini-api-key"}}}`))
+}
+
+// Qwen is for qwen 0.15.10; it speaks Chat Completions here.
+func Qwen(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["OPENAI_API_KEY"] = "dummy"
+	env["OPENAI_BASE_URL"] = s.URL() + "/v1"
+	return Setup{Env: env, Args: []string{"--auth-type", "openai", "--model", ChatModel}}, os.MkdirAll(home, 0o700)
+}
+
 // place writes a file of the CLI's own configuration; it must be new.
 func place(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

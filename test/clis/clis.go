@@ -27,7 +27,7 @@ import (
 var pins embed.FS
 
 // Names are the CLIs that Install knows.
-var Names = []string{"claude", "codex", "pi", "pi-0.73.1"}
+var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "gemini", "qwen"}
 
 // known is what cannot be read from the lock file.
 var known = map[string]struct {
@@ -38,6 +38,8 @@ var known = map[string]struct {
 	"codex":     {"codex", "0.171.0", nil},
 	"pi":        {"pi", "1.6.0", nil},
 	"pi-0.73.1": {"pi", "0.73.1", nil},
+	"gemini":    {"gemini", "0.61.0", nil},
+	"qwen":      {"qwen", "0.15.10", nil},
 }
 
 // CLI is an installed CLI.
@@ -62,6 +64,12 @@ func Pi(t testing.TB) CLI { return need(t, "pi") }
 
 // Pi0 returns pi 0.73.1 (the older package name), installed.
 func Pi0(t testing.TB) CLI { return need(t, "pi-0.73.1") }
+
+// Gemini returns gemini 0.61.0, installed.
+func Gemini(t testing.TB) CLI { return need(t, "gemini") }
+
+// Qwen returns qwen 0.15.10, installed.
+func Qwen(t testing.TB) CLI { return need(t, "qwen") }
 
 func need(t testing.TB, name string) CLI {
 	t.Helper()

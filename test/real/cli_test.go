@@ -62,6 +62,19 @@ var subjects = []subject{
 		name: "pi-0.73.1", cli: clis.Pi0, setup: fakemodel.Pi, end: "agent_end", args: []string{"--mode", "json", "-p"},
 		shell: piShell, write: piWrite,
 	},
+	{
+		name: "gemini", cli: clis.Gemini, setup: fakemodel.Gemini, end: "result",
+		args:  []string{"--output-format", "stream-json", "--yolo", "--skip-trust"},
+		shell: geminiShell, write: geminiWrite,
+	},
+}
+
+func geminiShell(c string) fakemodel.Call {
+	return fakemodel.Tool("run_shell_command", in{"command": c})
+}
+
+func geminiWrite(p, s string) fakemodel.Call {
+	return fakemodel.Tool("write_file", in{"file_path": p, "content": s})
 }
 
 func piShell(c string) fakemodel.Call { return fakemodel.Tool("bash", in{"command": c}) }

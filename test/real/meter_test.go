@@ -17,6 +17,7 @@ import (
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/agent/claude"
 	"github.com/rein-run/rein/agent/codex"
+	"github.com/rein-run/rein/agent/gemini"
 	"github.com/rein-run/rein/agent/pi"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
@@ -41,6 +42,7 @@ func TestMeter(t *testing.T) {
 		{clis.Codex, codex.Agent{}, fakemodel.Codex, shell("exec_command", "cmd")},
 		{clis.Pi, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
+		{clis.Gemini, gemini.Agent{}, fakemodel.Gemini, geminiShell},
 	} {
 		cli := c.cli(t)
 		t.Run(cli.Name, func(t *testing.T) {
@@ -145,7 +147,7 @@ func (o outcome) want(t *testing.T, what string, u fakemodel.Usage) {
 // run gives the CLI the setup's arguments, but for the model: that is the run's.
 func (r *metered) run(ctx context.Context, inv agent.Invocation, m *meter.Meter) outcome {
 	r.t.Helper()
-	inv.Dir = r.dir
+	inv.Dir, inv.FilesDir = r.dir, r.t.TempDir()
 	for i := 0; i < len(r.setup.Args); i++ {
 		if r.setup.Args[i] == "--model" {
 			i++
@@ -171,6 +173,11 @@ func (r *metered) run(ctx context.Context, inv agent.Invocation, m *meter.Meter)
 	}
 	for k, v := range env {
 		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	for _, f := range c.Files {
+		if err := os.WriteFile(filepath.Join(inv.FilesDir, f.Name), f.Data, 0o600); err != nil {
+			r.t.Fatal(err)
+		}
 	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

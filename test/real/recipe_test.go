@@ -81,8 +81,8 @@ func TestErrors(t *testing.T) {
 	type want struct{ requests, code int }
 	for status, wants := range map[int]map[string]want{
 		// claude retries 401 (once here, by the variable); codex five times.
-		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}},
-		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}},
+		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 145}},
+		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 144}},
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			each(t, func(t *testing.T, s subject) {
@@ -114,6 +114,12 @@ func TestStreamIsCut(t *testing.T) {
 		r := s.run(t, t.TempDir(), fakemodel.Script{Turns: []fakemodel.Turn{
 			{Text: "this text will be cut off in its middle", Drop: "mid"}, {Text: "second try"},
 		}})
+		if s.name == "gemini" { // it does not ask again, and says that it failed
+			if r.code != 1 || len(r.requests) != 1 || !s.failed(r.lines(t)) {
+				t.Errorf("code %d, %d requests\n%s\n%s", r.code, len(r.requests), r.stdout, r.stderr)
+			}
+			return
+		}
 		if r.code != 0 || !bytes.Contains(r.stdout, []byte("second try")) || len(r.requests) != 2 {
 			t.Errorf("code %d, %d requests\n%s\n%s", r.code, len(r.requests), r.stdout, r.stderr)
 		}
@@ -144,6 +150,12 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 			return int64(f)
 		}
 		switch {
+		case v.Type == "result" && line["stats"] != nil: // gemini: the cache is inside the input, thoughts are beside the output
+			stats, _ := line["stats"].(map[string]any)
+			u = fakemodel.Usage{
+				Input: n(stats, "input_tokens") - n(stats, "cached"), CacheRead: n(stats, "cached"),
+				Output: n(stats, "total_tokens") - n(stats, "input_tokens"),
+			}
 		case v.Type == "result": // claude
 			u = fakemodel.Usage{
 				Input: n(v.Usage, "input_tokens"), Output: n(v.Usage, "output_tokens"),
@@ -167,7 +179,7 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 func (s subject) failed(all []map[string]any) bool {
 	for _, v := range all {
 		m, _ := v["message"].(map[string]any)
-		if v["is_error"] == true || v["type"] == "turn.failed" || m["stopReason"] == "error" {
+		if v["is_error"] == true || v["status"] == "error" || v["type"] == "turn.failed" || m["stopReason"] == "error" {
 			return true
 		}
 	}

@@ -69,7 +69,7 @@ func newStage(t *testing.T, s subject, script fakemodel.Script) *stage {
 	if err != nil {
 		t.Fatal(err)
 	}
-	st, err := store.Open(filepath.Join(home, "state"))
+	st, err := store.Open(stateDir(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,6 +91,26 @@ func newStage(t *testing.T, s subject, script fakemodel.Script) *stage {
 		g.task.Args = slices.Delete(slices.Clone(g.task.Args), i, i+2)
 	}
 	return g
+}
+
+// stateDir is where a user has it: not below the temporary folder, where gemini
+// takes no settings from.
+func stateDir(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache = filepath.Join(cache, "rein")
+	if err := os.MkdirAll(cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp(cache, "test-state-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }
 
 func (g *stage) start() *rein.Run {
