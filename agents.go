@@ -6,6 +6,7 @@ import (
 	"github.com/rein-run/rein/agent/codex"
 	"github.com/rein-run/rein/agent/gemini"
 	"github.com/rein-run/rein/agent/pi"
+	"github.com/rein-run/rein/agent/qwen"
 )
 
 // Agents is the registry of the agents that Rein ships, in the order in which
@@ -13,6 +14,6 @@ import (
 func Agents() agent.Registry {
 	return agent.New(
 		claude.Agent{}, codex.Agent{}, pi.Agent{},
-		gemini.Agent{},
+		gemini.Agent{}, qwen.Agent{},
 	)
 }

@@ -69,9 +69,6 @@ func events(t *testing.T, text string) (out []map[string]any) {
 
 var apis = map[string]string{"messages": "/v1/messages?beta=true", "responses": "/v1/responses", "chat": "/v1/chat/completions"}
 
-// gemini says in the path how it is asked.
-var geminiPath = map[bool]string{true: "/v1beta/models/m:streamGenerateContent?alt=sse", false: "/v1beta/models/m:generateContent"}
-
 // TestStreamAndWholeAgree: both forms of an answer hold the text, the call and
 // the numbers that the server says it told.
 func TestStreamAndWholeAgree(t *testing.T) {

@@ -98,12 +98,18 @@ func Gemini(s *Server, home string) (Setup, error) {
 		place(filepath.Join(home, ".gemini", "settings.json"), []byte(`{"security":{"auth":{"selectedType":"gemini-api-key"}}}`))
 }
 
-// Qwen is for qwen 0.15.10; it speaks Chat Completions here.
+// Qwen is for qwen 0.15.10; it speaks Chat Completions here. It knows no
+// NO_PROXY, and would ask the dead proxy for the model; what else it would send
+// somewhere is switched off, and so is the request that it makes after an answer
+// to find what to remember.
 func Qwen(s *Server, home string) (Setup, error) {
 	env := base(home)
+	delete(env, "HTTP_PROXY")
+	delete(env, "HTTPS_PROXY")
 	env["OPENAI_API_KEY"] = "dummy"
 	env["OPENAI_BASE_URL"] = s.URL() + "/v1"
-	return Setup{Env: env, Args: []string{"--auth-type", "openai", "--model", ChatModel}}, os.MkdirAll(home, 0o700)
+	return Setup{Env: env, Args: []string{"--auth-type", "openai", "--model", ChatModel}},
+		place(filepath.Join(home, ".qwen", "settings.json"), []byte(`{"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false},"memory":{"enableManagedAutoMemory":false}}`))
 }
 
 // place writes a file of the CLI's own configuration; it must be new.

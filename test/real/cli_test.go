@@ -5,10 +5,12 @@ package real
 import (
 	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,10 +69,28 @@ var subjects = []subject{
 		args:  []string{"--output-format", "stream-json", "--yolo", "--skip-trust"},
 		shell: geminiShell, write: geminiWrite,
 	},
+	{
+		name: "qwen", cli: clis.Qwen, setup: fakemodel.Qwen, end: "result",
+		args:  []string{"--output-format", "stream-json", "--yolo"},
+		shell: qwenShell, write: geminiWrite,
+	},
+}
+
+// unsubstituted is for gemini and qwen, which run no command with a substitution
+// in it.
+func unsubstituted(c string) string {
+	if strings.Contains(c, "$(") || strings.Contains(c, "`") {
+		return "echo " + base64.StdEncoding.EncodeToString([]byte(c)) + " | base64 -d | sh"
+	}
+	return c
 }
 
 func geminiShell(c string) fakemodel.Call {
-	return fakemodel.Tool("run_shell_command", in{"command": c})
+	return fakemodel.Tool("run_shell_command", in{"command": unsubstituted(c)})
+}
+
+func qwenShell(c string) fakemodel.Call {
+	return fakemodel.Tool("run_shell_command", in{"command": unsubstituted(c), "is_background": false})
 }
 
 func geminiWrite(p, s string) fakemodel.Call {

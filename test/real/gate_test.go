@@ -73,20 +73,25 @@ func (g *stage) ran(name string) bool {
 // pushes are two ways around the CLIs' own deny rules, and one command that
 // nobody minds.
 func (s subject) pushes() []fakemodel.Turn {
-	innocent := "touch ok && echo 'it is' \"$HOME\" `echo ok`"
-	if s.name == "gemini" { // it runs no command with a substitution in it
-		innocent = strings.ReplaceAll(innocent, "`", "")
-	}
 	return []fakemodel.Turn{
 		{Tools: []fakemodel.Call{s.shell("git -C . push origin main")}},
 		{Tools: []fakemodel.Call{s.shell(`sh -c "git push origin main:two"`)}},
-		{Tools: []fakemodel.Call{s.shell(innocent)}},
+		{Tools: []fakemodel.Call{s.shell("touch ok && echo 'it is' \"$HOME\" `echo ok`")}},
+	}
+}
+
+// eachGated leaves out qwen, which cannot be made to ask (agent/qwen).
+func eachGated(t *testing.T, f func(*testing.T, subject)) {
+	for _, s := range subjects {
+		if s.name != "qwen" {
+			t.Run(s.name, func(t *testing.T) { f(t, s) })
+		}
 	}
 }
 
 // With the gate the forbidden command never ran, and the model was told why.
 func TestGateRefuses(t *testing.T) {
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachGated(t, func(t *testing.T, s subject) {
 		g := newStage(t, s, fakemodel.Script{Turns: append(s.pushes(),
 			fakemodel.Turn{Tools: []fakemodel.Call{s.write(filepath.Join("", "made.txt"), "made\n")}}, fakemodel.Turn{Text: "Done."})})
 		remote := g.withRemote()
@@ -120,7 +125,7 @@ func TestGateFailsClosed(t *testing.T) {
 		"missing": "", "crash": "kill -SEGV $$", "exit 1": "exit 1", "garbage": `echo '{"decision":"approve"}'`, "mute": "exit 2", "hangs": "exec sleep 1000",
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachCLI(t, func(t *testing.T, s subject) {
+			eachGated(t, func(t *testing.T, s subject) {
 				turns := s.pushes()
 				turns[0].WaitMillis = 1500 // the program is taken away meanwhile
 				g := newStage(t, s, fakemodel.Script{Turns: append(turns, fakemodel.Turn{Text: "Done."})})
@@ -159,7 +164,7 @@ func TestGateFailsClosed(t *testing.T) {
 // A program that says yes without asking: what it let through is found out, and
 // the run halted.
 func TestGateReplaced(t *testing.T) {
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachGated(t, func(t *testing.T, s subject) {
 		turns := []fakemodel.Turn{
 			{Tools: []fakemodel.Call{s.shell("touch first")}},
 			{Tools: []fakemodel.Call{s.shell("touch second")}},
@@ -204,7 +209,7 @@ func TestGateStaysOn(t *testing.T) {
 	}
 	for _, when := range []string{"before", "mid-run"} {
 		t.Run(when, func(t *testing.T) {
-			eachCLI(t, func(t *testing.T, s subject) {
+			eachGated(t, func(t *testing.T, s subject) {
 				name, _, _ := strings.Cut(s.name, "-")
 				if name == "pi" && when == "mid-run" {
 					t.Skip("pi loads extensions at its start alone")
@@ -371,7 +376,7 @@ func TestGateMCP(t *testing.T) {
 // without a keeper to ask through.
 func TestGateLatency(t *testing.T) {
 	const n = 10
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachGated(t, func(t *testing.T, s subject) {
 		var turns []fakemodel.Turn
 		for range n {
 			turns = append(turns, fakemodel.Turn{Tools: []fakemodel.Call{s.shell("true")}})

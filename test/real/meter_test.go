@@ -19,6 +19,7 @@ import (
 	"github.com/rein-run/rein/agent/codex"
 	"github.com/rein-run/rein/agent/gemini"
 	"github.com/rein-run/rein/agent/pi"
+	"github.com/rein-run/rein/agent/qwen"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/local"
@@ -43,6 +44,7 @@ func TestMeter(t *testing.T) {
 		{clis.Pi, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Gemini, gemini.Agent{}, fakemodel.Gemini, geminiShell},
+		{clis.Qwen, qwen.Agent{}, fakemodel.Qwen, qwenShell},
 	} {
 		cli := c.cli(t)
 		t.Run(cli.Name, func(t *testing.T) {

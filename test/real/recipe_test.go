@@ -81,8 +81,8 @@ func TestErrors(t *testing.T) {
 	type want struct{ requests, code int }
 	for status, wants := range map[int]map[string]want{
 		// claude retries 401 (once here, by the variable); codex five times.
-		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 145}},
-		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 144}},
+		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 145}, "qwen": {1, 0}},
+		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "gemini": {1, 144}, "qwen": {1, 0}},
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			each(t, func(t *testing.T, s subject) {
@@ -156,6 +156,11 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 				Input: n(stats, "input_tokens") - n(stats, "cached"), CacheRead: n(stats, "cached"),
 				Output: n(stats, "total_tokens") - n(stats, "input_tokens"),
 			}
+		case v.Type == "result" && line["uuid"] != nil && line["total_cost_usd"] == nil: // qwen: the cache is inside the input
+			u = fakemodel.Usage{
+				Input: n(v.Usage, "input_tokens") - n(v.Usage, "cache_read_input_tokens"), Output: n(v.Usage, "output_tokens"),
+				CacheRead: n(v.Usage, "cache_read_input_tokens"),
+			}
 		case v.Type == "result": // claude
 			u = fakemodel.Usage{
 				Input: n(v.Usage, "input_tokens"), Output: n(v.Usage, "output_tokens"),
@@ -178,6 +183,9 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 // failed says whether the stream tells of a failure, whatever the exit code.
 func (s subject) failed(all []map[string]any) bool {
 	for _, v := range all {
+		if text, _ := v["result"].(string); strings.HasPrefix(text, "[API Error: ") { // qwen calls it a success
+			return true
+		}
 		m, _ := v["message"].(map[string]any)
 		if v["is_error"] == true || v["status"] == "error" || v["type"] == "turn.failed" || m["stopReason"] == "error" {
 			return true
