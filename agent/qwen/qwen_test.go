@@ -148,10 +148,12 @@ func TestEnds(t *testing.T) {
 		{"hello", "", "Hello from the fake model."},
 		{"bash", "", "fin"},
 		{"tools", "", "All done."},
+		{"schema", "", `{"n":7}`},
 		{"err429-once", "", "second try"},
 		{"err500-once", "", "second try"},
 		{"err401", agent.Auth, "401 fake error 401"}, // in the stream a success
 		{"err400", agent.Other, "400 the model exploded"},
+		{"refusal", agent.Other, "Model stream ended with empty response text."},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rs := read(t, c.name)
@@ -174,10 +176,9 @@ func TestEnds(t *testing.T) {
 	if n := len(read(t, "fg-term").Of(agent.KindTurnEnded)); n != 0 {
 		t.Errorf("a cut turn has %d ends", n)
 	}
-	// The same words from the model, which cost tokens, are an answer.
-	said := `{"type":"assistant","message":{"id":"m","model":"x","content":[{"type":"text","text":"[API Error: 401 x]"}],"usage":{"input_tokens":9,"output_tokens":9}}}`
-	result := `{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"result":"[API Error: 401 x]","usage":{"input_tokens":9,"output_tokens":9}}`
-	if end := lines(t, said, result).Last(t, agent.KindTurnEnded); !end.OK || end.Failure != nil {
+	// Words about an error are an answer.
+	result := `{"type":"result","subtype":"success","is_error":false,"duration_ms":5,"result":"It says [API Error: 401 x]","usage":{"input_tokens":9,"output_tokens":9}}`
+	if end := lines(t, result).Last(t, agent.KindTurnEnded); !end.OK || end.Failure != nil {
 		t.Errorf("%+v", end)
 	}
 	for message, class := range map[string]agent.Class{

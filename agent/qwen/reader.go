@@ -17,7 +17,6 @@ import (
 type reader struct {
 	version string
 	began   bool
-	told    bool                  // the last message of the model told tokens
 	open    map[string]agent.Tool // calls without a result
 }
 
@@ -195,11 +194,7 @@ func (r *reader) assistant(w *words, emit func(agent.Reading)) {
 		emit(x)
 	}
 	u := w.Message.Usage
-	some := u != nil && (u.Input > 0 || u.Output > 0)
-	if w.Parent == "" {
-		r.told = some
-	}
-	if some {
+	if u != nil && (u.Input > 0 || u.Output > 0) {
 		n++
 		emit(agent.Reading{Kind: agent.KindUsage, Model: w.Message.Model, Usage: u.reading(w.Message.ID, w.Message.Model, agent.PerRequest), SubAgent: w.Parent})
 	}
@@ -252,7 +247,7 @@ func (r *reader) result(w *words, emit func(agent.Reading)) {
 		// With the side requests, such as the one that looks for what to remember.
 		end.Usage = w.Usage.reading("", "", agent.PerTurn)
 	}
-	if words, ok := apiError(w.Result); ok && !r.told {
+	if words, ok := apiError(w.Result); ok {
 		end.OK, end.Failure = false, failure(words)
 	} else if !end.OK {
 		end.Failure = failure(w.Error.Message)
@@ -263,7 +258,8 @@ func (r *reader) result(w *words, emit func(agent.Reading)) {
 }
 
 // apiError takes "[API Error: 401 …]" apart: the CLI's answer when the model
-// gave none. One that the model wrote has cost tokens.
+// gave none. It may have cost tokens (a stream without a text); a model that
+// answers with nothing but these words is taken for a failure.
 func apiError(s string) (words string, ok bool) {
 	if words, ok = strings.CutPrefix(s, "[API Error: "); ok {
 		words, ok = strings.CutSuffix(strings.TrimSpace(words), "]")
