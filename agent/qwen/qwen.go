@@ -12,10 +12,10 @@ import (
 
 // Agent is Qwen Code. It has no state; the zero value works.
 //
-// It is no agent.Gate, though the CLI has a hook before tools: hooks of a
-// settings file that is given for a run are dropped without a word as soon as
-// the user's own settings have a member "hooks", be it empty, and a hook that
-// does not answer within 60 s means yes, whatever its timeout says (0.15.10).
+// It is no agent.Gate, though the CLI has a hook before tools, which refuses
+// (0.15.10, seen): one that does not answer within 60 s means yes, whatever its
+// timeout says (MessageBus.request, read in its source), so a program that hangs
+// would open it.
 type Agent struct{}
 
 // Name is "qwen".
