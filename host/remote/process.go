@@ -42,10 +42,13 @@ func (p *process) watch(leased bool) {
 	}
 }
 
-// Wait is Process.Wait. A lost end says what is known of the connection.
+// Wait is Process.Wait. A lost end says what is known of the connection. What
+// holds the tree there still does, but nobody here can vouch that it is gone,
+// which is what a containment in an Exit means.
 func (p *process) Wait(ctx context.Context) (driver.Exit, error) {
 	exit, err := p.Process.Wait(ctx)
 	if err == nil && exit.Reason == driver.Lost {
+		exit.Containment = ""
 		if said := p.stream.Said(); said != "" {
 			exit.Detail += " (" + said + ")"
 		}

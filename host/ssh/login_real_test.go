@@ -444,7 +444,7 @@ func TestServerKilled(t *testing.T) {
 		await(t, "all of it", func() bool { return len(running(t, mark)) >= 3 })
 		s.Kill()
 		exit, err := p.Wait(background(t))
-		if err != nil || exit.Reason != driver.Lost || exit.Code != nil || exit.Stdout != 8 || !strings.Contains(exit.Detail, s.Addr()) {
+		if err != nil || exit.Reason != driver.Lost || exit.Code != nil || exit.Stdout != 8 || exit.Containment != "" || !strings.Contains(exit.Detail, s.Addr()) {
 			t.Errorf("%v, %+v", err, exit)
 		}
 		await(t, "an end there", func() bool { return len(running(t, mark)) == 0 })

@@ -155,6 +155,13 @@ func (s *stream) Code() int {
 func (s *stream) Said() string {
 	end, _ := s.await()
 	if end == "" {
+		// A connection that ends closes its sessions first.
+		t := time.NewTimer(time.Second)
+		defer t.Stop()
+		select {
+		case <-s.c.dead:
+		case <-t.C:
+		}
 		if why := s.c.broken(); why != "" {
 			return why
 		}

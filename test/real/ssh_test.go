@@ -171,7 +171,7 @@ func TestReinLosesSSH(t *testing.T) {
 	pids := g.pids(n + 1)
 	g.server.Kill()
 	rep := g.done(cmd, rein.ExitLost)
-	if rep.End.Kind != rein.Lost || rep.OK || !strings.Contains(rep.Failure+g.out.String(), "connection") {
+	if rep.End.Kind != rein.Lost || rep.OK || !strings.Contains(rep.Failure, "connection") || rep.Containment != "" || !strings.Contains(g.out.String(), "what is left running is not known") {
 		t.Errorf("end %+v: %s: %s", rep.End, rep.Failure, g.out.String())
 	}
 	if b, err := os.ReadFile(rep.Transcript.Path); err != nil || !strings.Contains(string(b), "This is my last line.") {
