@@ -95,12 +95,13 @@ func TestImportsRunDownwards(t *testing.T) {
 		{"config", "boundary"},
 		{"watch", "meter"},
 		{"transcript", "store"},
-		{"agent/agenttest", "agent/claude", "agent/codex", "agent/pi"},
+		{"agent/agenttest", "agent/claude", "agent/codex", "agent/copilot", "agent/gemini", "agent/grok", "agent/opencode", "agent/pi", "agent/qwen"},
 		{"agent"},
 		{"host/ssh"},
 		{"host/hosttest", "host/local", "host/remote"},
 		{"host"},
 		{"host/keeper"},
+		{"host/link"},
 		{"host/driver"},
 	}
 	row := func(path string) int {

@@ -237,7 +237,7 @@ func TestUnknownVariables(t *testing.T) {
 		"REIN_STATEDIR=/x":            `REIN_STATEDIR: there is no such variable: did you mean REIN_STATE_DIR?`,
 		"REIN_AGENTS=x":               `REIN_AGENTS: agents can be set in a file only`,
 		"REIN_total=5m":               `REIN_total: there is no such variable: write REIN_TOTAL`,
-		"REIN_SOMETHING_ELSE=hunter2": `REIN_SOMETHING_ELSE: there is no such variable: unset it (the variables are REIN_ and a key: agent, model, `,
+		"REIN_SOMETHING_ELSE=hunter2": `REIN_SOMETHING_ELSE: there is no such variable: unset it (the variables are REIN_ and a key: agent, on, model, `,
 		"REIN_=1":                     `REIN_: there is no such variable: unset it`,
 		"REIN_M\x1b[1m=1":             `REIN_M?[1m: there is no such variable`,
 		"REIN_MODEL=m":                "",

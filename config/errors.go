@@ -83,6 +83,9 @@ func nearest(name string, known []string) string {
 
 // closest is the known name that was probably meant, "" for none.
 func closest(name string, known []string) string {
+	if name == "" {
+		return ""
+	}
 	best, least := "", 3*64
 	plain := strings.ReplaceAll(strings.ToLower(name), "-", "_")
 	for _, k := range known {
