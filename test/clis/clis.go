@@ -27,7 +27,7 @@ import (
 var pins embed.FS
 
 // Names are the CLIs that Install knows.
-var Names = []string{"claude", "codex", "pi", "pi-0.73.1"}
+var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "grok", "copilot", "opencode"}
 
 // known is what cannot be read from the lock file.
 var known = map[string]struct {
@@ -38,6 +38,9 @@ var known = map[string]struct {
 	"codex":     {"codex", "0.171.0", nil},
 	"pi":        {"pi", "1.6.0", nil},
 	"pi-0.73.1": {"pi", "0.73.1", nil},
+	"grok":      {"grok", "1.0.41", nil},
+	"copilot":   {"copilot", "1.0.102", nil},
+	"opencode":  {"opencode", "1.18.33", []string{"node_modules/opencode-ai/postinstall.mjs"}},
 }
 
 // CLI is an installed CLI.
@@ -62,6 +65,15 @@ func Pi(t testing.TB) CLI { return need(t, "pi") }
 
 // Pi0 returns pi 0.73.1 (the older package name), installed.
 func Pi0(t testing.TB) CLI { return need(t, "pi-0.73.1") }
+
+// Grok returns grok 1.0.41, installed.
+func Grok(t testing.TB) CLI { return need(t, "grok") }
+
+// Copilot returns copilot 1.0.102, installed.
+func Copilot(t testing.TB) CLI { return need(t, "copilot") }
+
+// OpenCode returns opencode 1.18.33, installed.
+func OpenCode(t testing.TB) CLI { return need(t, "opencode") }
 
 func need(t testing.TB, name string) CLI {
 	t.Helper()
