@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // Models that /v1/models lists.
@@ -83,6 +84,15 @@ func Pi(s *Server, home string) (Setup, error) {
 	}
 	return Setup{Env: env, Args: []string{"--provider", "fake", "--model", ChatModel}},
 		place(filepath.Join(home, ".pi", "agent", "models.json"), models)
+}
+
+// Grok is for grok 1.0.41. It takes the name of the model from /v1/models.
+func Grok(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["XAI_API_KEY"] = "dummy"
+	s.Aside(regexp.MustCompile("session_title|ultra-short dashboard"))
+	config := fmt.Sprintf("[cli]\nauto_update = false\n\n[endpoints]\nmodels_base_url = %q\nmodels_list_url = %q\n", s.URL()+"/v1", s.URL()+"/v1/models")
+	return Setup{Env: env}, place(filepath.Join(home, ".grok", "config.toml"), []byte(config))
 }
 
 // place writes a file of the CLI's own configuration; it must be new.

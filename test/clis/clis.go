@@ -38,7 +38,7 @@ var known = map[string]struct {
 	"codex":     {"codex", "0.171.0", nil},
 	"pi":        {"pi", "1.6.0", nil},
 	"pi-0.73.1": {"pi", "0.73.1", nil},
-	"grok":      {"grok", "1.0.41", nil},
+	"grok":      {"grok", "1.0.41", []string{"node_modules/@xai-official/grok/bin/postinstall.js"}},
 	"copilot":   {"copilot", "1.0.102", nil},
 	"opencode":  {"opencode", "1.18.33", []string{"node_modules/opencode-ai/postinstall.mjs"}},
 }
@@ -150,12 +150,19 @@ func install(ctx context.Context, dir, name string) error {
 		return err
 	}
 	// Without the packages' scripts: what one needs is run below, by name.
-	if err := run(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"); err != nil {
+	if err := run(ctx, dir, nil, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"); err != nil {
 		return err
 	}
 	k := known[name]
+	// In a home that is thrown away: grok's would write into the user's. It links
+	// its native program, as an installation by npm has it, for npm alone.
+	home, err := os.MkdirTemp(dir, "home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
 	for _, script := range k.after {
-		if err := run(ctx, dir, "node", filepath.FromSlash(script)); err != nil {
+		if err := run(ctx, dir, []string{"HOME=" + home, "npm_config_user_agent=npm/11"}, "node", filepath.FromSlash(script)); err != nil {
 			return err
 		}
 	}
@@ -182,9 +189,9 @@ func version(ctx context.Context, exe, bin string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-func run(ctx context.Context, dir string, argv ...string) error {
+func run(ctx context.Context, dir string, env []string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		const most = 2000

@@ -62,6 +62,18 @@ var subjects = []subject{
 		name: "pi-0.73.1", cli: clis.Pi0, setup: fakemodel.Pi, end: "agent_end", args: []string{"--mode", "json", "-p"},
 		shell: piShell, write: piWrite,
 	},
+	{
+		name: "grok", cli: clis.Grok, setup: fakemodel.Grok, end: "end", shell: grokShell, write: grokWrite,
+		args: []string{"--no-auto-update", "--always-approve", "--output-format", "streaming-json", "-p"},
+	},
+}
+
+func grokShell(c string) fakemodel.Call {
+	return fakemodel.Tool("run_terminal_command", in{"command": c, "description": "run it"})
+}
+
+func grokWrite(p, s string) fakemodel.Call {
+	return fakemodel.Tool("write", in{"file_path": p, "content": s})
 }
 
 func piShell(c string) fakemodel.Call { return fakemodel.Tool("bash", in{"command": c}) }

@@ -17,6 +17,7 @@ import (
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/agent/claude"
 	"github.com/rein-run/rein/agent/codex"
+	"github.com/rein-run/rein/agent/grok"
 	"github.com/rein-run/rein/agent/pi"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
@@ -41,6 +42,7 @@ func TestMeter(t *testing.T) {
 		{clis.Codex, codex.Agent{}, fakemodel.Codex, shell("exec_command", "cmd")},
 		{clis.Pi, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
+		{clis.Grok, grok.Agent{}, fakemodel.Grok, grokShell},
 	} {
 		cli := c.cli(t)
 		t.Run(cli.Name, func(t *testing.T) {

@@ -81,8 +81,8 @@ func TestErrors(t *testing.T) {
 	type want struct{ requests, code int }
 	for status, wants := range map[int]map[string]want{
 		// claude retries 401 (once here, by the variable); codex five times.
-		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}},
-		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}},
+		401: {"claude": {2, 1}, "codex": {6, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "grok": {1, 1}},
+		400: {"claude": {1, 1}, "codex": {1, 1}, "pi": {1, 0}, "pi-0.73.1": {1, 0}, "grok": {1, 1}},
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			each(t, func(t *testing.T, s subject) {
@@ -149,6 +149,8 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 				Input: n(v.Usage, "input_tokens"), Output: n(v.Usage, "output_tokens"),
 				CacheRead: n(v.Usage, "cache_read_input_tokens"), CacheWrite: n(v.Usage, "cache_creation_input_tokens"),
 			}
+		case v.Type == "end": // grok
+			u = fakemodel.Usage{Input: n(v.Usage, "input_tokens"), Output: n(v.Usage, "output_tokens"), CacheRead: n(v.Usage, "cache_read_input_tokens")}
 		case v.Type == "turn.completed": // codex: the cache is inside the input
 			u = fakemodel.Usage{
 				Input: n(v.Usage, "input_tokens") - n(v.Usage, "cached_input_tokens"), Output: n(v.Usage, "output_tokens"),
@@ -167,7 +169,7 @@ func (s subject) usage(t *testing.T, all []map[string]any) (u fakemodel.Usage) {
 func (s subject) failed(all []map[string]any) bool {
 	for _, v := range all {
 		m, _ := v["message"].(map[string]any)
-		if v["is_error"] == true || v["type"] == "turn.failed" || m["stopReason"] == "error" {
+		if v["is_error"] == true || v["type"] == "turn.failed" || v["type"] == "error" || m["stopReason"] == "error" {
 			return true
 		}
 	}

@@ -3,7 +3,7 @@
 //
 //	cmd -script turns.json claude -- claude -p "do it" --output-format stream-json --verbose
 //
-// The first argument says whose recipe is used: claude, codex or pi.
+// The first argument says whose recipe is used: claude, codex, pi or grok.
 package main
 
 import (
@@ -34,9 +34,10 @@ func run() (int, error) {
 	args := flag.Args()
 	recipes := map[string]func(*fakemodel.Server, string) (fakemodel.Setup, error){
 		"claude": fakemodel.Claude, "codex": fakemodel.Codex, "pi": fakemodel.Pi,
+		"grok": fakemodel.Grok,
 	}
 	if len(args) < 3 || args[1] != "--" || recipes[args[0]] == nil {
-		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi -- COMMAND and its arguments")
+		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi|grok -- COMMAND and its arguments")
 	}
 	var script fakemodel.Script
 	if *file != "" {
