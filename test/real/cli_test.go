@@ -143,6 +143,19 @@ func (r result) lines(t *testing.T) (all []map[string]any) {
 	return all
 }
 
+// joined is a stream with the pieces of its text behind it in one: grok writes
+// no line with the whole.
+func joined(stream []byte) []byte {
+	var text []byte
+	for line := range bytes.Lines(stream) {
+		var v struct{ Type, Data string }
+		if json.Unmarshal(line, &v) == nil && v.Type == "text" {
+			text = append(text, v.Data...)
+		}
+	}
+	return append(bytes.Clone(stream), text...)
+}
+
 func (r result) file(name string) string {
 	b, _ := os.ReadFile(filepath.Join(r.dir, name))
 	return string(b)

@@ -373,8 +373,8 @@ func TestGateLatency(t *testing.T) {
 	const n = 10
 	eachCLI(t, func(t *testing.T, s subject) {
 		var turns []fakemodel.Turn
-		for range n {
-			turns = append(turns, fakemodel.Turn{Tools: []fakemodel.Call{s.shell("true")}})
+		for i := range n { // grok takes the same call again and again for a loop
+			turns = append(turns, fakemodel.Turn{Tools: []fakemodel.Call{s.shell(fmt.Sprint("true ", i))}})
 		}
 		g := newStage(t, s, fakemodel.Script{})
 		measure := func(judge rein.Judge) time.Duration {

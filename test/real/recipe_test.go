@@ -33,7 +33,7 @@ func TestAnswer(t *testing.T) {
 		if r.code != 0 || last["type"] != s.end {
 			t.Errorf("code %d, last line %v\n%s", r.code, last["type"], r.stderr)
 		}
-		if !bytes.Contains(r.stdout, []byte("Hello from the scripted model.")) {
+		if !bytes.Contains(joined(r.stdout), []byte("Hello from the scripted model.")) {
 			t.Error("the answer is not there")
 		}
 		if len(r.requests) != 1 || !r.requests[0].Whole {

@@ -310,7 +310,7 @@ func TestReinStopsMidTool(t *testing.T) {
 					t.Errorf("alive: %v", left)
 				}
 				b, err := os.ReadFile(rep.Transcript.Path)
-				if err != nil || !strings.Contains(string(b), "This is my last line.") {
+				if err != nil || !strings.Contains(string(joined(b)), "This is my last line.") {
 					t.Errorf("the last line is lost: %v", err)
 				}
 			})
