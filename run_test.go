@@ -30,7 +30,7 @@ func hashFile(t testing.TB, path string) (int64, string) {
 
 // One run of each agent, from prompt to proof.
 func TestRun(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

@@ -13,8 +13,8 @@ import (
 
 // askHook asks the pre-tool hooks that the arguments name, as the real CLI does
 // before it runs a tool, and notes what they refuse in b. A hook that is
-// missing, crashes or exits with anything but 2 is taken for a yes by claude
-// and codex, and for a no by pi.
+// missing, crashes or exits with anything but 2 is taken for a yes by claude,
+// codex and grok, and for a no by pi.
 func (a *agent) askHook(b *block) error {
 	if b.Ungated {
 		return nil
@@ -45,6 +45,11 @@ func (a *agent) askHook(b *block) error {
 			if two && strings.TrimSpace(text) != "" {
 				b.Refused = "Command blocked by PreToolUse hook: " + strings.TrimSpace(text) + ". Command: " + b.Command
 			}
+		case "grok":
+			if two {
+				first, _, _ := strings.Cut(text, "\n")
+				b.Refused = "Hook denied: " + first
+			}
 		case "pi":
 			b.Refused = firstOf(strings.TrimSpace(text), "refused")
 		}
@@ -71,6 +76,11 @@ func (a *agent) question(b *block, dir string) object {
 		return object{
 			"session_id", "s", "turn_id", "t", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
 			"tool_name", name, "tool_input", input, "tool_use_id", "call_" + b.ID,
+		}
+	case "grok":
+		return object{
+			"session_id", "s", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
+			"tool_name", grokName(b), "tool_input", grokInput(b), "tool_use_id", "call_" + b.ID,
 		}
 	case "pi":
 		return object{"type", "tool_call", "tool", piName(b), "id", "call_" + b.ID, "input", piArgs(b), "cwd", dir}
@@ -124,6 +134,10 @@ func (a *agent) hooks() (found []hook) {
 					found = append(found, hook{shell(command), command})
 				}
 			}
+		}
+	case "grok":
+		if command := grokHook(a.argAfter("--agent")); command != "" {
+			found = append(found, hook{shell(command), command})
 		}
 	case "pi":
 		b, err := os.ReadFile(a.argAfter("-e", "--extension"))
