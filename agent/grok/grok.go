@@ -3,8 +3,6 @@
 package grok
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -119,7 +117,7 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		// It tells its session in the last line, which a run that fails or is
 		// stopped never has.
 		if inv.FilesDir != "" {
-			cmd.SessionID = uuid(inv.FilesDir)
+			cmd.SessionID = agent.NewSessionID(inv.FilesDir)
 			add("--session-id", cmd.SessionID)
 		}
 	case "latest":
@@ -197,14 +195,6 @@ func withheld(w agent.Withhold) (rules []string) {
 		}
 	}
 	return rules
-}
-
-// uuid names the session of the run that has dir to itself: --session-id takes
-// nothing but a UUID. Version 8 is that of one's own making (RFC 9562).
-func uuid(dir string) string {
-	b := sha256.Sum256([]byte(dir))
-	b[6], b[8] = b[6]&0x0f|0x80, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
 // VersionArgs print "grok 1.0.41 (4220f3b224a6)".

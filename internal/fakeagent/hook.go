@@ -45,6 +45,10 @@ func (a *agent) askHook(b *block) error {
 			if two && strings.TrimSpace(text) != "" {
 				b.Refused = "Command blocked by PreToolUse hook: " + strings.TrimSpace(text) + ". Command: " + b.Command
 			}
+		case "copilot": // whatever is not 0 is a no
+			var no struct{ PermissionDecisionReason string }
+			_ = json.Unmarshal(out.Bytes(), &no)
+			b.Refused = "Denied by preToolUse hook: " + firstOf(no.PermissionDecisionReason, "hook failed")
 		case "grok":
 			if two {
 				first, _, _ := strings.Cut(text, "\n")
@@ -77,6 +81,8 @@ func (a *agent) question(b *block, dir string) object {
 			"session_id", "s", "turn_id", "t", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
 			"tool_name", name, "tool_input", input, "tool_use_id", "call_" + b.ID,
 		}
+	case "copilot":
+		return object{"sessionId", "s", "timestamp", millis(), "cwd", dir, "toolName", copilotName(b), "toolArgs", copilotArgs(b)}
 	case "grok":
 		return object{
 			"session_id", "s", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
@@ -134,6 +140,10 @@ func (a *agent) hooks() (found []hook) {
 					found = append(found, hook{shell(command), command})
 				}
 			}
+		}
+	case "copilot":
+		if command := copilotHook(a.argAfter("--plugin-dir")); command != "" {
+			found = append(found, hook{shell(command), command})
 		}
 	case "grok":
 		if command := grokHook(a.argAfter("--agent")); command != "" {

@@ -4,6 +4,8 @@ func newWire(a *agent) wire {
 	switch a.name {
 	case "codex":
 		return newCodex(a)
+	case "copilot":
+		return newCopilot(a)
 	case "grok":
 		return newGrok(a)
 	case "pi":

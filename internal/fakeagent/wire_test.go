@@ -10,7 +10,7 @@ import (
 
 func TestToolsReallyRun(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"claude", "codex", "pi", "grok"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		r := command(t, name, work)
 		r.run(t)
 		b, err := os.ReadFile(filepath.Join(r.cmd.Dir, "made.txt"))

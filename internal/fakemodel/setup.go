@@ -95,6 +95,23 @@ func Grok(s *Server, home string) (Setup, error) {
 	return Setup{Env: env}, place(filepath.Join(home, ".grok", "config.toml"), []byte(config))
 }
 
+// Copilot is for copilot 1.0.102, with a model provider of one's own instead of
+// a GitHub account; it speaks Chat Completions here.
+func Copilot(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["COPILOT_PROVIDER_BASE_URL"] = s.URL() + "/v1"
+	env["COPILOT_PROVIDER_API_KEY"] = "dummy"
+	env["COPILOT_MODEL"] = ChatModel
+	env["COPILOT_OFFLINE"] = "true"
+	// It unpacks 235 MB of itself there at its first start.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Setup{}, err
+	}
+	env["XDG_CACHE_HOME"] = filepath.Join(cache, "rein", "copilot")
+	return Setup{Env: env}, os.MkdirAll(home, 0o700)
+}
+
 // place writes a file of the CLI's own configuration; it must be new.
 func place(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

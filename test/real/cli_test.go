@@ -27,6 +27,8 @@ type subject struct {
 	shell func(command string) fakemodel.Call
 	write func(path, text string) fakemodel.Call
 	end   string // type of the last line
+
+	untold bool // it tells no tokens
 }
 
 type in map[string]any
@@ -65,6 +67,10 @@ var subjects = []subject{
 	{
 		name: "grok", cli: clis.Grok, setup: fakemodel.Grok, end: "end", shell: grokShell, write: grokWrite,
 		args: []string{"--no-auto-update", "--always-approve", "--output-format", "streaming-json", "-p"},
+	},
+	{
+		name: "copilot", cli: clis.Copilot, setup: fakemodel.Copilot, end: "result", untold: true, shell: copilotShell, write: copilotWrite,
+		args: []string{"--no-auto-update", "--allow-all", "--output-format", "json", "-p"},
 	},
 }
 
@@ -141,6 +147,18 @@ func (r result) lines(t *testing.T) (all []map[string]any) {
 		t.Fatalf("nothing was written; code %d, stderr %s", r.code, r.stderr)
 	}
 	return all
+}
+
+func copilotShell(c string) fakemodel.Call {
+	return fakemodel.Tool("bash", in{"command": c, "description": "run it"})
+}
+
+// copilotWrite: it takes absolute paths alone.
+func copilotWrite(p, s string) fakemodel.Call {
+	if !filepath.IsAbs(p) {
+		return copilotShell("printf '" + s + "' > " + p)
+	}
+	return fakemodel.Tool("create", in{"path": p, "file_text": s})
 }
 
 // joined is a stream with the pieces of its text behind it in one: grok writes
