@@ -27,7 +27,7 @@ import (
 var pins embed.FS
 
 // Names are the CLIs that Install knows.
-var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "grok", "copilot", "opencode"}
+var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "grok", "copilot"}
 
 // known is what cannot be read from the lock file.
 var known = map[string]struct {
@@ -40,7 +40,6 @@ var known = map[string]struct {
 	"pi-0.73.1": {"pi", "0.73.1", nil},
 	"grok":      {"grok", "1.0.41", []string{"node_modules/@xai-official/grok/bin/postinstall.js"}},
 	"copilot":   {"copilot", "1.0.102", nil},
-	"opencode":  {"opencode", "1.18.33", []string{"node_modules/opencode-ai/postinstall.mjs"}},
 }
 
 // CLI is an installed CLI.
@@ -71,9 +70,6 @@ func Grok(t testing.TB) CLI { return need(t, "grok") }
 
 // Copilot returns copilot 1.0.102, installed.
 func Copilot(t testing.TB) CLI { return need(t, "copilot") }
-
-// OpenCode returns opencode 1.18.33, installed.
-func OpenCode(t testing.TB) CLI { return need(t, "opencode") }
 
 func need(t testing.TB, name string) CLI {
 	t.Helper()
