@@ -161,7 +161,7 @@ func TestReinDoesTheTask(t *testing.T) {
 			}
 		}
 		told := g.model.Told()
-		if u := rep.Usage; !s.untold && u.InputTokens != told.Input || u.OutputTokens != told.Output || u.ToolCalls < 2 {
+		if u := rep.Usage; !s.untold && (u.InputTokens != told.Input || u.OutputTokens != told.Output) || u.ToolCalls < 2 {
 			t.Errorf("usage %+v, the model told %+v", u, told)
 		}
 		if rep.SessionID == "" || rep.AgentVersion != s.cli(t).Version || rep.Containment == driver.ByMarker {
