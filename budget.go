@@ -16,6 +16,7 @@ func (r *Run) meterOutput() {
 	d.meter.Baseline = baseline(p.store, p.agent.Name(), p.task.Dir, p.task.Session)
 	d.meter.Model, d.meter.Prices = p.task.Model, p.opts.Prices
 	d.live = true
+	d.session = p.cmd.SessionID
 	d.limits, d.warnings = p.task.Limits, p.warnings
 	d.nests = r.nests
 	if l := d.limits; r.outer != nil || l.Tokens > 0 || l.CostUSD > 0 || l.Subagents > 0 {

@@ -49,7 +49,7 @@ func exists(dir, name string) bool {
 func TestGateRefuses(t *testing.T) {
 	t.Parallel()
 	for _, where := range []string{"local", "far"} {
-		for _, name := range []string{"claude", "codex", "pi"} {
+		for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 			t.Run(where+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				s := newStage(t)
@@ -116,7 +116,7 @@ func TestGateSubAgent(t *testing.T) {
 // asked before.
 func TestGateSilent(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		for _, first := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s first %v", name, first), func(t *testing.T) {
 				t.Parallel()
@@ -201,7 +201,7 @@ func TestGateNotArmed(t *testing.T) {
 // does not run, and the run goes on to its honest end.
 func TestGateProgramGone(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

@@ -37,7 +37,7 @@ var evasions = []string{
 
 // With a gate, what is withheld never runs, and the agent goes on.
 func TestGuardRefusesBeforeItRuns(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

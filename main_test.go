@@ -64,7 +64,7 @@ var means = []struct {
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	home, bin := t.TempDir(), t.TempDir()
-	if err := fakeagent.Install(bin, "claude", "codex", "pi", "gemini", "qwen"); err != nil {
+	if err := fakeagent.Install(bin, "claude", "codex", "pi", "gemini", "qwen", "grok", "copilot"); err != nil {
 		t.Fatal(err)
 	}
 	s, err := store.Open(filepath.Join(home, "state"))

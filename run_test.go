@@ -30,7 +30,7 @@ func hashFile(t testing.TB, path string) (int64, string) {
 
 // One run of each agent, from prompt to proof.
 func TestRun(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "pi", "gemini"} {
+	for _, name := range []string{"claude", "codex", "pi", "gemini", "grok", "copilot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)
@@ -49,7 +49,7 @@ func TestRun(t *testing.T) {
 			if rep.Answer != "All done." {
 				t.Errorf("answer %q", rep.Answer)
 			}
-			if rep.Usage.ToolCalls != 2 || rep.Usage.InputTokens < 1000 || rep.Usage.OutputTokens < 200 {
+			if rep.Usage.ToolCalls != 2 || name != "copilot" && (rep.Usage.InputTokens < 1000 || rep.Usage.OutputTokens < 200) { // copilot tells none
 				t.Errorf("usage %+v", rep.Usage)
 			}
 			if rep.SessionID == "" || rep.AgentVersion == "" || rep.Labels["ci"] != "42" || rep.Host != "local:" {

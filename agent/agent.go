@@ -145,6 +145,9 @@ type Command struct {
 	Stdin []byte
 	// Files are placed in Invocation.FilesDir before the start, mode 0600.
 	Files []File
+	// SessionID is the session that the CLI was told to use, where that is known
+	// before it says so itself: some tell it in their last line alone.
+	SessionID string
 	// Stop is what is sent before SIGKILL, in order. nil: terminate, then the
 	// grace of the run.
 	Stop []StopStep

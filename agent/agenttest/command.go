@@ -230,8 +230,9 @@ func checkPrompts(p *probe) {
 	}
 
 	inv := plain()
-	inv.Prompt = strings.Repeat("A long task. ", 5<<20/13)
 	inv.FilesDir = "/agenttest/files"
+	base, _ = p.build("plain, with a directory for files", inv)
+	inv.Prompt = strings.Repeat("A long task. ", 5<<20/13)
 	c, err := p.agent.Command(inv, p.Facts)
 	if err != nil {
 		if p.caps.Prompt != agent.ByArg || !errors.Is(err, agent.ErrPrompt) && !errors.Is(err, agent.ErrArgument) {

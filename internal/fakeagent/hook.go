@@ -49,6 +49,15 @@ func (a *agent) askHook(b *block) error {
 			if two {
 				b.Refused = "Tool execution blocked: " + strings.TrimSpace(text)
 			}
+		case "copilot": // whatever is not 0 is a no
+			var no struct{ PermissionDecisionReason string }
+			_ = json.Unmarshal(out.Bytes(), &no)
+			b.Refused = "Denied by preToolUse hook: " + firstOf(no.PermissionDecisionReason, "hook failed")
+		case "grok":
+			if two {
+				first, _, _ := strings.Cut(text, "\n")
+				b.Refused = "Hook denied: " + first
+			}
 		case "pi":
 			b.Refused = firstOf(strings.TrimSpace(text), "refused")
 		}
@@ -84,6 +93,13 @@ func (a *agent) question(b *block, dir string) object {
 		return object{
 			"session_id", "s", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "yolo",
 			"tool_name", name, "tool_input", input, "tool_use_id", "call_" + b.ID,
+		}
+	case "copilot":
+		return object{"sessionId", "s", "timestamp", millis(), "cwd", dir, "toolName", copilotName(b), "toolArgs", copilotArgs(b)}
+	case "grok":
+		return object{
+			"session_id", "s", "cwd", dir, "hook_event_name", "PreToolUse", "permission_mode", "bypassPermissions",
+			"tool_name", grokName(b), "tool_input", grokInput(b), "tool_use_id", "call_" + b.ID,
 		}
 	case "pi":
 		return object{"type", "tool_call", "tool", piName(b), "id", "call_" + b.ID, "input", piArgs(b), "cwd", dir}
@@ -142,6 +158,14 @@ func (a *agent) hooks() (found []hook) {
 		return settingsHooks(os.Getenv("GEMINI_CLI_SYSTEM_SETTINGS_PATH"), "BeforeTool")
 	case "qwen":
 		return settingsHooks(os.Getenv("QWEN_CODE_SYSTEM_SETTINGS_PATH"), "PreToolUse")
+	case "copilot":
+		if command := copilotHook(a.argAfter("--plugin-dir")); command != "" {
+			found = append(found, hook{shell(command), command})
+		}
+	case "grok":
+		if command := grokHook(a.argAfter("--agent")); command != "" {
+			found = append(found, hook{shell(command), command})
+		}
 	case "pi":
 		b, err := os.ReadFile(a.argAfter("-e", "--extension"))
 		if err != nil {

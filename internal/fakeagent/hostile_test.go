@@ -222,7 +222,7 @@ func TestIgnoresTerm(t *testing.T) {
 
 // TestTermEndsTool: claude and pi take the running tool with them.
 func TestTermEndsTool(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := command(t, name, Scenario{})
@@ -283,7 +283,7 @@ func TestHostileBytes(t *testing.T) {
 }
 
 func TestFlood(t *testing.T) {
-	for _, name := range []string{"claude", "codex", "pi"} {
+	for _, name := range []string{"claude", "codex", "pi", "grok", "copilot"} {
 		r := command(t, name, Scenario{Steps: []Step{{Do: "session"}, {Do: "flood", Bytes: 1 << 20}, {Do: "result"}}}).run(t)
 		n, ids := 0, map[string]bool{}
 		for line := range bytes.Lines(r.stdout.Bytes()) {
@@ -293,7 +293,7 @@ func TestFlood(t *testing.T) {
 			if len(line) == 4096 {
 				n++
 			}
-			for _, key := range []string{`"id":"msg_fill`, `"responseId":"chatcmpl_fill`} {
+			for _, key := range []string{`"id":"msg_fill`, `"responseId":"chatcmpl_fill`, `"messageId":"msg_fill`} {
 				if i := bytes.Index(line, []byte(key)); i >= 0 {
 					ids[string(line[i:i+len(key)+10])] = true
 				}
@@ -302,7 +302,7 @@ func TestFlood(t *testing.T) {
 		if n != 256 {
 			t.Errorf("%s: %d lines of 4096 bytes, want 256", name, n)
 		}
-		if want := 5; name != "codex" && len(ids) != want {
+		if want := 5; name != "codex" && name != "copilot" && len(ids) != want {
 			t.Errorf("%s: %d different requests told their usage, want %d", name, len(ids), want)
 		}
 		if total := map[string]string{"claude": `"input_tokens":500`, "codex": `"input_tokens":500`}[name]; !strings.Contains(r.stdout.String(), total) {

@@ -12,7 +12,7 @@ import (
 )
 
 // names of the CLIs that it can be, with the version that was recorded.
-var versions = map[string]string{"claude": "2.1.332", "codex": "0.171.0", "pi": "1.6.0", "gemini": "0.61.0", "qwen": "0.15.10"}
+var versions = map[string]string{"claude": "2.1.332", "codex": "0.171.0", "pi": "1.6.0", "gemini": "0.61.0", "qwen": "0.15.10", "grok": "1.0.41", "copilot": "1.0.102"}
 
 // Reexec is called first in TestMain: when the process was started as an agent
 // or as a child of one, it acts as that and does not return.
@@ -52,6 +52,10 @@ func Main() int {
 			fmt.Println("codex-cli " + s.Version)
 		default:
 			fmt.Println(s.Version)
+		case "copilot":
+			fmt.Println("GitHub Copilot CLI " + s.Version + ".")
+		case "grok":
+			fmt.Println("grok " + s.Version + " (4220f3b224a6)")
 		}
 		return 0
 	}

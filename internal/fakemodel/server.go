@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type Server struct {
 	mu       sync.Mutex
 	closed   bool
 	script   *compiled
+	aside    *regexp.Regexp
 	requests []*Request
 }
 
@@ -117,6 +119,11 @@ func (s *Server) Load(script Script) error {
 	return nil
 }
 
+// Aside names, by a regular expression over the body, the requests that a CLI
+// makes for itself and tells nobody of, such as one for the session's title. They
+// are answered with "ok", whatever the script says, and are in no account.
+func (s *Server) Aside(match *regexp.Regexp) { s.locked(func() { s.aside = match }) }
+
 // Requests returns the account so far, in the order of arrival.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -180,9 +187,12 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, d dialect, model
 		API: d.name(), Path: r.URL.RequestURI(), Header: r.Header.Clone(), Body: body, Model: in.Model, Stream: in.Stream,
 	}
 	s.mu.Lock()
-	turn, index, side := s.script.pick(body, len(in.Tools) > 0)
-	req.N, req.Turn, req.Side = len(s.requests)+1, index, side
-	s.requests = append(s.requests, req)
+	turn := Turn{Text: "ok"}
+	if s.aside == nil || !s.aside.Match(body) {
+		turn, req.Turn, req.Side = s.script.pick(body, len(in.Tools) > 0)
+		req.N = len(s.requests) + 1
+		s.requests = append(s.requests, req)
+	}
 	s.mu.Unlock()
 
 	a := &answer{Turn: turn.tokens(), N: req.N, Model: in.Model}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -248,6 +249,21 @@ func TestWhichTurn(t *testing.T) {
 	}
 	if _, err := New(Script{SideMatch: "("}); err == nil {
 		t.Error("a bad pattern is taken")
+	}
+}
+
+// TestAside: what a CLI asks for itself uses up no turn and is in no account.
+func TestAside(t *testing.T) {
+	t.Parallel()
+	srv := start(t, Script{Turns: []Turn{{Text: "one"}}})
+	srv.Aside(regexp.MustCompile("session_title"))
+	for body, want := range map[string]string{"session_title": "ok", "go": "one"} {
+		if _, got, err := post(t, t.Context(), srv, apis["chat"], object{"x": body, "tools": []object{{}}}); err != nil || !strings.Contains(got, `"content":"`+want+`"`) {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+	if all := srv.Requests(); len(all) != 1 || all[0].N != 1 || srv.Told() != (Usage{Input: 100, Output: 50}) {
+		t.Errorf("%+v", all)
 	}
 }
 

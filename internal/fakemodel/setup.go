@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 )
 
 // Models that /v1/models lists.
@@ -110,6 +111,32 @@ func Qwen(s *Server, home string) (Setup, error) {
 	env["OPENAI_BASE_URL"] = s.URL() + "/v1"
 	return Setup{Env: env, Args: []string{"--auth-type", "openai", "--model", ChatModel}},
 		place(filepath.Join(home, ".qwen", "settings.json"), []byte(`{"privacy":{"usageStatisticsEnabled":false},"general":{"enableAutoUpdate":false},"memory":{"enableManagedAutoMemory":false}}`))
+}
+
+// Grok is for grok 1.0.41. It takes the name of the model from /v1/models.
+func Grok(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["XAI_API_KEY"] = "dummy"
+	s.Aside(regexp.MustCompile("session_title|ultra-short dashboard"))
+	config := fmt.Sprintf("[cli]\nauto_update = false\n\n[endpoints]\nmodels_base_url = %q\nmodels_list_url = %q\n", s.URL()+"/v1", s.URL()+"/v1/models")
+	return Setup{Env: env}, place(filepath.Join(home, ".grok", "config.toml"), []byte(config))
+}
+
+// Copilot is for copilot 1.0.102, with a model provider of one's own instead of
+// a GitHub account; it speaks Chat Completions here.
+func Copilot(s *Server, home string) (Setup, error) {
+	env := base(home)
+	env["COPILOT_PROVIDER_BASE_URL"] = s.URL() + "/v1"
+	env["COPILOT_PROVIDER_API_KEY"] = "dummy"
+	env["COPILOT_MODEL"] = ChatModel
+	env["COPILOT_OFFLINE"] = "true"
+	// It unpacks 235 MB of itself there at its first start.
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Setup{}, err
+	}
+	env["XDG_CACHE_HOME"] = filepath.Join(cache, "rein", "copilot")
+	return Setup{Env: env}, os.MkdirAll(home, 0o700)
 }
 
 // place writes a file of the CLI's own configuration; it must be new.

@@ -27,7 +27,7 @@ import (
 var pins embed.FS
 
 // Names are the CLIs that Install knows.
-var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "gemini", "qwen"}
+var Names = []string{"claude", "codex", "pi", "pi-0.73.1", "gemini", "qwen", "grok", "copilot"}
 
 // known is what cannot be read from the lock file.
 var known = map[string]struct {
@@ -40,6 +40,8 @@ var known = map[string]struct {
 	"pi-0.73.1": {"pi", "0.73.1", nil},
 	"gemini":    {"gemini", "0.61.0", nil},
 	"qwen":      {"qwen", "0.15.10", nil},
+	"grok":      {"grok", "1.0.41", []string{"node_modules/@xai-official/grok/bin/postinstall.js"}},
+	"copilot":   {"copilot", "1.0.102", nil},
 }
 
 // CLI is an installed CLI.
@@ -70,6 +72,12 @@ func Gemini(t testing.TB) CLI { return need(t, "gemini") }
 
 // Qwen returns qwen 0.15.10, installed.
 func Qwen(t testing.TB) CLI { return need(t, "qwen") }
+
+// Grok returns grok 1.0.41, installed.
+func Grok(t testing.TB) CLI { return need(t, "grok") }
+
+// Copilot returns copilot 1.0.102, installed.
+func Copilot(t testing.TB) CLI { return need(t, "copilot") }
 
 func need(t testing.TB, name string) CLI {
 	t.Helper()
@@ -146,12 +154,19 @@ func install(ctx context.Context, dir, name string) error {
 		return err
 	}
 	// Without the packages' scripts: what one needs is run below, by name.
-	if err := run(ctx, dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"); err != nil {
+	if err := run(ctx, dir, nil, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"); err != nil {
 		return err
 	}
 	k := known[name]
+	// In a home that is thrown away: grok's would write into the user's. It links
+	// its native program, as an installation by npm has it, for npm alone.
+	home, err := os.MkdirTemp(dir, "home-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(home)
 	for _, script := range k.after {
-		if err := run(ctx, dir, "node", filepath.FromSlash(script)); err != nil {
+		if err := run(ctx, dir, []string{"HOME=" + home, "npm_config_user_agent=npm/11"}, "node", filepath.FromSlash(script)); err != nil {
 			return err
 		}
 	}
@@ -178,9 +193,9 @@ func version(ctx context.Context, exe, bin string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-func run(ctx context.Context, dir string, argv ...string) error {
+func run(ctx context.Context, dir string, env []string, argv ...string) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		const most = 2000

@@ -29,6 +29,8 @@ type subject struct {
 	shell func(command string) fakemodel.Call
 	write func(path, text string) fakemodel.Call
 	end   string // type of the last line
+
+	untold bool // it tells no tokens
 }
 
 type in map[string]any
@@ -74,6 +76,14 @@ var subjects = []subject{
 		args:  []string{"--output-format", "stream-json", "--yolo"},
 		shell: qwenShell, write: geminiWrite,
 	},
+	{
+		name: "grok", cli: clis.Grok, setup: fakemodel.Grok, end: "end", shell: grokShell, write: grokWrite,
+		args: []string{"--no-auto-update", "--always-approve", "--output-format", "streaming-json", "-p"},
+	},
+	{
+		name: "copilot", cli: clis.Copilot, setup: fakemodel.Copilot, end: "result", untold: true, shell: copilotShell, write: copilotWrite,
+		args: []string{"--no-auto-update", "--allow-all", "--output-format", "json", "-p"},
+	},
 }
 
 // unsubstituted is for gemini and qwen, which run no command with a substitution
@@ -95,6 +105,14 @@ func qwenShell(c string) fakemodel.Call {
 
 func geminiWrite(p, s string) fakemodel.Call {
 	return fakemodel.Tool("write_file", in{"file_path": p, "content": s})
+}
+
+func grokShell(c string) fakemodel.Call {
+	return fakemodel.Tool("run_terminal_command", in{"command": c, "description": "run it"})
+}
+
+func grokWrite(p, s string) fakemodel.Call {
+	return fakemodel.Tool("write", in{"file_path": p, "content": s})
 }
 
 func piShell(c string) fakemodel.Call { return fakemodel.Tool("bash", in{"command": c}) }
@@ -162,6 +180,31 @@ func (r result) lines(t *testing.T) (all []map[string]any) {
 		t.Fatalf("nothing was written; code %d, stderr %s", r.code, r.stderr)
 	}
 	return all
+}
+
+func copilotShell(c string) fakemodel.Call {
+	return fakemodel.Tool("bash", in{"command": c, "description": "run it"})
+}
+
+// copilotWrite: it takes absolute paths alone.
+func copilotWrite(p, s string) fakemodel.Call {
+	if !filepath.IsAbs(p) {
+		return copilotShell("printf '" + s + "' > " + p)
+	}
+	return fakemodel.Tool("create", in{"path": p, "file_text": s})
+}
+
+// joined is a stream with the pieces of its text behind it in one: grok writes
+// no line with the whole.
+func joined(stream []byte) []byte {
+	var text []byte
+	for line := range bytes.Lines(stream) {
+		var v struct{ Type, Data string }
+		if json.Unmarshal(line, &v) == nil && v.Type == "text" {
+			text = append(text, v.Data...)
+		}
+	}
+	return append(bytes.Clone(stream), text...)
 }
 
 func (r result) file(name string) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/rein-run/rein/agent/claude"
 	"github.com/rein-run/rein/agent/codex"
 	"github.com/rein-run/rein/agent/gemini"
+	"github.com/rein-run/rein/agent/grok"
 	"github.com/rein-run/rein/agent/pi"
 	"github.com/rein-run/rein/agent/qwen"
 	"github.com/rein-run/rein/host"
@@ -45,6 +46,7 @@ func TestMeter(t *testing.T) {
 		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Gemini, gemini.Agent{}, fakemodel.Gemini, geminiShell},
 		{clis.Qwen, qwen.Agent{}, fakemodel.Qwen, qwenShell},
+		{clis.Grok, grok.Agent{}, fakemodel.Grok, grokShell},
 	} {
 		cli := c.cli(t)
 		t.Run(cli.Name, func(t *testing.T) {

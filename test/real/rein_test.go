@@ -181,7 +181,7 @@ func TestReinDoesTheTask(t *testing.T) {
 			}
 		}
 		told := g.model.Told()
-		if u := rep.Usage; u.InputTokens != told.Input || u.OutputTokens != told.Output || u.ToolCalls < 2 {
+		if u := rep.Usage; !s.untold && (u.InputTokens != told.Input || u.OutputTokens != told.Output) || u.ToolCalls < 2 {
 			t.Errorf("usage %+v, the model told %+v", u, told)
 		}
 		if rep.SessionID == "" || rep.AgentVersion != s.cli(t).Version || rep.Containment == driver.ByMarker {
@@ -201,7 +201,7 @@ func TestReinFailsHonestlyOn401(t *testing.T) {
 			t.Fatalf("ok %v, findings %+v: %s", rep.OK, rep.Findings, says(rep))
 		}
 		want := rein.End{Kind: rein.Exited}
-		if g.task.Agent == "claude" || g.task.Agent == "codex" { // the others do not retry
+		if g.task.Agent == "claude" || g.task.Agent == "codex" || g.task.Agent == "copilot" { // the others do not retry
 			want = rein.End{Kind: rein.GaveUp, Detail: "auth"}
 		}
 		if rep.End != want {
@@ -330,7 +330,7 @@ func TestReinStopsMidTool(t *testing.T) {
 					t.Errorf("alive: %v", left)
 				}
 				b, err := os.ReadFile(rep.Transcript.Path)
-				if err != nil || !strings.Contains(string(b), "This is my last line.") {
+				if err != nil || !strings.Contains(string(joined(b)), "This is my last line.") {
 					t.Errorf("the last line is lost: %v", err)
 				}
 			})

@@ -34,10 +34,10 @@ func run() (int, error) {
 	args := flag.Args()
 	recipes := map[string]func(*fakemodel.Server, string) (fakemodel.Setup, error){
 		"claude": fakemodel.Claude, "codex": fakemodel.Codex, "pi": fakemodel.Pi,
-		"gemini": fakemodel.Gemini, "qwen": fakemodel.Qwen,
+		"gemini": fakemodel.Gemini, "qwen": fakemodel.Qwen, "grok": fakemodel.Grok, "copilot": fakemodel.Copilot,
 	}
 	if len(args) < 3 || args[1] != "--" || recipes[args[0]] == nil {
-		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi|gemini|qwen -- COMMAND and its arguments")
+		return 0, errors.New("usage: cmd [-script FILE] [-home DIR] claude|codex|pi|gemini|qwen|grok|copilot -- COMMAND and its arguments")
 	}
 	var script fakemodel.Script
 	if *file != "" {
