@@ -218,6 +218,12 @@ type Capabilities struct {
 	// CredentialsIf are more of them, that count when a variable is set: claude
 	// logs in with a cloud's keys only where it is told to use that cloud.
 	CredentialsIf map[string][]string
+	// Subscriptions are those of Credentials that log in to a subscription; what
+	// the others pay for is counted by use.
+	Subscriptions []string
+	// LoginFirst: a login of the CLI's own wins over Credentials in the
+	// environment.
+	LoginFirst bool
 	// Scrub are variables that are always removed (nested-agent markers).
 	Scrub []string
 
@@ -235,6 +241,8 @@ type Capabilities struct {
 	// Roams: the CLI may work elsewhere than in Invocation.Dir: in a worktree of
 	// its own making, or in the main checkout of a linked one.
 	Roams bool
+	// Subagents: those of the agent are seen as readings, and can be counted.
+	Subagents bool
 	// Metered: every run costs money, whatever the login; else a subscription may
 	// pay for it.
 	Metered bool
