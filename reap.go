@@ -79,7 +79,11 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}
+	rep.Rules = st.Rules
 	var d digest
+	if st.Rules != nil && st.Rules.By == agent.RulesByFile {
+		d.rulesLeft = recoverRules(s, dir) // before the repository is compared
+	}
 	var caps agent.Capabilities
 	if a, err := agents.Lookup(st.Agent); err == nil {
 		caps = a.Capabilities(st.Facts.Version)

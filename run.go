@@ -20,6 +20,7 @@ import (
 	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/disk"
 	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/rules"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
 	"github.com/rein-run/rein/watch"
@@ -32,6 +33,7 @@ type Run struct {
 	lease   *store.Lease
 	member  *store.Membership
 	before  repository
+	rules   *rules.Placed
 	started time.Time
 
 	watch *watch.Watch
@@ -73,6 +75,7 @@ type state struct {
 	Supervisor supervisor        `json:"supervisor"`
 	Gate       Gate              `json:"gate"`
 	Guard      Guard             `json:"guard"`
+	Rules      *Rules            `json:"rules"`
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -194,6 +197,7 @@ func (r *Run) state() *state {
 		Supervisor: supervisor{PID: os.Getpid(), Start: me.Start, Boot: proctree.BootID()},
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 		Guard:      r.p.guardReport(),
+		Rules:      r.p.rules,
 	}
 }
 
@@ -384,12 +388,13 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		exit.Detail = spoolTrouble(exit.Detail, where)
 	}
 	end := decideEnd(exit, s)
+	d.rulesLeft = r.restoreRules() // before the repository is compared
 	checked, left := r.checkBoundary(ctx)
 	rep := &Report{
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary: checked,
+		Boundary: checked, Rules: r.p.rules,
 	}
 	rep.Transcript, rep.Stderr = r.out.kept()
 	if d.damage = r.out.damaged(rep.Transcript.Path); d.damage == "" && lost != nil {

@@ -10,6 +10,8 @@
 //	model       model for the agent
 //	effort      reasoning effort, in the agent's own words
 //	mode        autonomous (default) or read-only
+//	require_model  true: a run without a model is refused     (not in a project)
+//	rules_file  file with rules for the agent                 (not in a project)
 //	startup     a time such as 90s, 5m or 1h30m, or none: see package watch
 //	idle        the same
 //	tool        the same
@@ -70,9 +72,12 @@ type Config struct {
 	Agent  string // "" is the choice of rein
 	Model  string
 	Effort string
-	Mode   agent.Mode   // "" is autonomous
-	Limits watch.Limits // zero: no limit
-	Guard  guard.Config // what may not happen
+	Mode   agent.Mode // "" is autonomous
+	// RequireModel: a run without a model is refused.
+	RequireModel bool
+	RulesFile    string       // as EnvFile
+	Limits       watch.Limits // zero: no limit
+	Guard        guard.Config // what may not happen
 	// OthersWorkHere: people use other working trees of the repository meanwhile.
 	OthersWorkHere bool
 	Labels         map[string]string

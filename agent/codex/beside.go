@@ -52,7 +52,8 @@ const SchemaFile = "schema.json"
 
 // observed are the settings of an observer: no document, no tool, no server and
 // no other agent but what looks at files in the sandbox. The login is in
-// $CODEX_HOME and stays.
+// $CODEX_HOME and stays, and so does AGENTS.md there, for which 0.171.0 has no
+// switch: of an observer, it is what the user may still say to it.
 var observed = []string{
 	"--ignore-user-config", "--ignore-rules",
 	"-c", `approval_policy="never"`, "-c", "project_doc_max_bytes=0", "-c", "mcp_servers={}",

@@ -15,6 +15,14 @@ func (a Agent) beside(inv agent.Invocation, c agent.Capabilities, f agent.Facts,
 	}
 	limits := inv.Limits
 	inv, text := inv.Beside(c)
+	if inv.Observer {
+		// Without them SYSTEM.md and APPEND_SYSTEM.md are read, the user's and the
+		// project's; --no-context-files is not about those.
+		cmd.Argv = append(cmd.Argv, "--system-prompt", "You look at files and answer what you are asked. You change nothing.")
+		if text == "" {
+			text = "Answer from what you have read."
+		}
+	}
 	switch {
 	case text == "":
 	case taken:

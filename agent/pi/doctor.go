@@ -12,7 +12,7 @@ func (Agent) HelpArgs(string) [][]string { return [][]string{{"--help"}} }
 // Flags that Command uses.
 func (Agent) Flags(version string) []string {
 	flags := []string{
-		"--mode", "--print", "--tools", "--model", "--thinking", "--continue", "--session", "--append-system-prompt", "--extension",
+		"--mode", "--print", "--tools", "--model", "--thinking", "--continue", "--session", "--system-prompt", "--append-system-prompt", "--extension",
 		"--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files",
 	}
 	if modern(version) {
