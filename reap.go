@@ -79,7 +79,7 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 		Transcript: Bytes{Path: filepath.Join(dir.Dir(), "transcript")},
 		Stderr:     Bytes{Path: filepath.Join(dir.Dir(), "stderr")},
 	}
-	rep.Rules = st.Rules
+	rep.Rules, rep.Billing = st.Rules, st.Billing
 	var d digest
 	if st.Rules != nil && st.Rules.By == agent.RulesByFile {
 		d.rulesLeft = recoverRules(s, dir) // before the repository is compared

@@ -76,6 +76,7 @@ type state struct {
 	Gate       Gate              `json:"gate"`
 	Guard      Guard             `json:"guard"`
 	Rules      *Rules            `json:"rules"`
+	Billing    string            `json:"billing"`
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -198,6 +199,7 @@ func (r *Run) state() *state {
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 		Guard:      r.p.guardReport(),
 		Rules:      r.p.rules,
+		Billing:    r.p.billing,
 	}
 }
 
@@ -394,7 +396,7 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary: checked, Rules: r.p.rules,
+		Boundary: checked, Rules: r.p.rules, Billing: r.p.billing,
 	}
 	rep.Transcript, rep.Stderr = r.out.kept()
 	if d.damage = r.out.damaged(rep.Transcript.Path); d.damage == "" && lost != nil {
@@ -445,7 +447,7 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	rep.Answer = red.String(d.answer())
 	rep.LastActivity = red.String(d.activity)
 	rep.SessionID = d.session
-	rep.Billing = "unknown"
+	rep.Billing = cmp.Or(rep.Billing, BillingUnknown)
 	rep.Usage = d.usage()
 	rep.Leftovers = nonNil(slices.DeleteFunc(slices.Clone(exit.Leftovers), func(p driver.Proc) bool {
 		return slices.ContainsFunc(exit.Survivors, func(s driver.Proc) bool { return s.PID == p.PID })

@@ -51,6 +51,7 @@ type prepared struct {
 	repo     *git.Repo
 	redact   *redact.Redactor
 
+	billing  string        // who pays, as far as is known before
 	rules    *Rules        // nil: none
 	ruleFile rules.Options // of rules in a file
 
@@ -122,6 +123,9 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	}
 	p.cmd = cmd
 	if err := p.buildSpec(); err != nil {
+		return nil, err
+	}
+	if err := p.checkBilling(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
@@ -389,6 +393,7 @@ type Plan struct {
 	Prompt  string            `json:"prompt"`
 	By      agent.Channel     `json:"prompt_by"`
 	Rules   *Rules            `json:"rules,omitempty"`
+	Billing string            `json:"billing"`
 	Profile string            `json:"profile,omitempty"` // observer
 	Told    string            `json:"told"`              // what the agent is told beside the prompt
 	Guard   Guard             `json:"guard"`
@@ -417,7 +422,7 @@ func (p *prepared) plan() *Plan {
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
 		Prompt: p.task.Prompt, By: p.caps.Prompt, Told: p.told, Guard: p.guardReport(), Gate: Gate{Armed: p.ask != nil, Why: p.gateWhy}, Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
 	}
-	plan.Rules = p.rules
+	plan.Rules, plan.Billing = p.rules, p.billing
 	if p.task.Observer {
 		plan.Profile = "observer"
 	}

@@ -46,6 +46,9 @@ type Task struct {
 	Observer bool
 	// Schema is a JSON schema that the answer has to match; nil for none.
 	Schema []byte
+	// Billing is BillingSubscription to refuse a run that something else would pay
+	// for, a key in the environment for example; "" takes what there is.
+	Billing string
 	// RequireModel refuses a task whose Model is "".
 	RequireModel bool
 

@@ -221,9 +221,11 @@ type Capabilities struct {
 	// Subscriptions are those of Credentials that log in to a subscription; what
 	// the others pay for is counted by use.
 	Subscriptions []string
-	// LoginFirst: a login of the CLI's own wins over Credentials in the
-	// environment.
-	LoginFirst bool
+	// AfterLogin are those of Credentials over which a login of the CLI's own wins.
+	AfterLogin []string
+	// EnvFiles are files of NAME=VALUE lines that the CLI reads by itself: below
+	// Invocation.Dir, or below the home directory with "~/" in front.
+	EnvFiles []string
 	// Scrub are variables that are always removed (nested-agent markers).
 	Scrub []string
 

@@ -40,9 +40,10 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		Observer:    true,
 		Schema:      true,
 		Usage:       true, // in turn.completed alone, and never the model
-		Credentials: []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
-		// 0.171.0 asks the first for nothing by itself: only a provider of the
-		// user's configuration may name it.
+		Credentials: []string{"CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY"},
+		// It is asked for by a provider of the user's own configuration alone:
+		// "login status" of 0.171.0 says "Not logged in" where it is set.
+		AfterLogin:    []string{"OPENAI_API_KEY"},
 		Subscriptions: []string{"CODEX_ACCESS_TOKEN"},
 		Scrub:         agent.Nested(),
 		Reserved: map[string]string{

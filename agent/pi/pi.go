@@ -36,7 +36,6 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		UsageLive:   true,
 		Cost:        true,
 		CostLive:    true,
-		LoginFirst:  true,
 		// No sub-agents: both versions say "skips features like sub-agents" of
 		// themselves; what their example extension starts is another pi, which the
 		// stream shows as any tool.
@@ -61,6 +60,8 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 			"-h": "it only prints help", "--help": "it only prints help", "-v": "it only prints the version", "--version": "it only prints the version",
 		},
 	}
+	// auth.json in ~/.pi/agent is looked at before any variable.
+	c.AfterLogin = c.Credentials
 	if modern(version) {
 		c.Efforts = append(c.Efforts, "max")
 	}

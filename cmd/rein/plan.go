@@ -26,6 +26,7 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, c *runCmd) error {
 	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, cmp.Or(p.Version, "of unknown version"), p.Exe)
 	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
 	fmt.Fprintf(w, "mode       %s\n", p.Mode)
+	fmt.Fprintf(w, "billing    %s\n", p.Billing)
 	if p.Profile != "" {
 		fmt.Fprintf(w, "profile    %s\n", p.Profile)
 	}

@@ -18,6 +18,7 @@ type askFlags struct {
 	Rules   string `group:"Asking" help:"File with rules for the agent, given as they stand." placeholder:"FILE"`
 	RulesBy string `group:"Asking" help:"The way they take: system-prompt, prompt or file (default: the agent's best)." placeholder:"WAY"`
 	Profile string `group:"Asking" help:"observer: read-only, no shell, no configuration of the user's or the repository's." placeholder:"NAME"`
+	Billing string `group:"Asking" help:"subscription: refuse to start where a key would pay." placeholder:"WHO"`
 	Schema  string `group:"Asking" help:"File with a JSON schema that the answer has to match." placeholder:"FILE"`
 }
 
@@ -26,6 +27,7 @@ const maxAsked = 4 << 20
 
 // ask fills in the task from the flags and the configuration.
 func (c *askFlags) ask(t *rein.Task, cfg *config.Config) error {
+	t.Billing = c.Billing
 	t.RequireModel = cfg.RequireModel
 	if c.Rules != "" {
 		if err := cfg.Set("rules_file", c.Rules, config.Origin{Source: config.Flag, Name: "--rules"}); err != nil {

@@ -74,7 +74,11 @@ func (s *Screen) Start(r *rein.Run) {
 	if version == "" {
 		version = "of unknown version"
 	}
-	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, p.Mode, s.dim("run "+r.ID()))
+	pays := ""
+	if p.Billing != rein.BillingUnknown {
+		pays = " · paid by " + strings.TrimPrefix(p.Billing, rein.BillingKey)
+	}
+	s.line("%s %s · %s · %s%s · %s", s.bold(p.Agent), version, model, p.Mode, pays, s.dim("run "+r.ID()))
 	s.warn(p.Warnings)
 	s.mu.Lock()
 	s.run, s.stop, s.done = r, make(chan struct{}), make(chan struct{})
