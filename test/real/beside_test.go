@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -161,5 +162,26 @@ func TestSchema(t *testing.T) {
 			t.Errorf("sent %v: %s", strings.Contains(sent, "verdict"), r.stdout)
 		}
 		t.Logf("%s", r.stdout)
+	})
+}
+
+// TestRulesInAFile: from the task to the model and away again, with a whole run.
+func TestRulesInAFile(t *testing.T) {
+	each(t, func(t *testing.T, s subject) {
+		g := newStage(t, s, done)
+		a, _ := rein.Agents().Lookup(g.task.Agent)
+		if !slices.Contains(a.Capabilities("").Rules, agent.RulesByFile) {
+			return
+		}
+		g.withRemote()
+		g.task.Rules, g.task.RulesBy = "canary-rule: be brief", agent.RulesByFile
+		rep := g.do()
+		sent := ""
+		for _, q := range g.model.Requests() {
+			sent += string(q.Body)
+		}
+		if !rep.OK || !rep.Boundary.Clean || !strings.Contains(sent, "canary-rule") || g.ran("AGENTS.md") {
+			t.Errorf("ok %v, sent %v, still there %v, %+v: %s", rep.OK, strings.Contains(sent, "canary-rule"), g.ran("AGENTS.md"), rep.Boundary.Changes, says(rep))
+		}
 	})
 }
