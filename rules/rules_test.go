@@ -136,7 +136,7 @@ func TestRuleBugs(t *testing.T) {
 		place(t, dir, "AGENTS.md", "old", nil) // and died, its journal lost
 		left := get(t, name)
 		p := place(t, dir, "AGENTS.md", "new", nil)
-		if got := get(t, name); strings.Index(got, "\nnew\n") < 0 || strings.Index(got, "\nnew\n") > strings.Index(got, "\nold\n") {
+		if got := get(t, name); !strings.Contains(got, "\nnew\n") || strings.Index(got, "\nnew\n") > strings.Index(got, "\nold\n") {
 			t.Errorf("%q", got)
 		}
 		restore(t, p)
