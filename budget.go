@@ -38,8 +38,8 @@ func budgetSight(name string, caps agent.Capabilities, task Task, prices meter.P
 	case l.Subagents == 0:
 	case !caps.Tools:
 		return nil, taskError("--max-subagents", "%s does not show what it starts, so its sub-agents cannot be counted: limit --total instead", name)
-	case hidesSubagents(name):
-		return nil, taskError("--max-subagents", "%s has no sub-agents of its own, and those of an extension cannot be told from its other tools, so nothing would be counted: limit --max-tokens instead, which counts what the agent itself uses, or say --max-subagents none", name)
+	case !caps.Subagents:
+		return nil, taskError("--max-subagents", "the sub-agents of %s cannot be told from its other tools, so nothing would be counted: limit --max-tokens instead, which counts what the agent itself uses, or say --max-subagents none", name)
 	}
 	if l.Tokens > 0 {
 		switch {
@@ -73,12 +73,6 @@ func budgetSight(name string, caps agent.Capabilities, task Task, prices meter.P
 	}
 	return warnings, nil
 }
-
-// hidesSubagents: the tool calls of the agent are seen, and none of them is a
-// sub-agent to its reader. pi 0.73.1 and 1.6.0 say "skips features like
-// sub-agents" of themselves; what their example extension starts is another pi,
-// which the stream shows as any tool.
-func hidesSubagents(name string) bool { return name == "pi" }
 
 // versioned tells the id of a model from an alias such as "opus", which becomes
 // an id when the agent says what answers.

@@ -31,7 +31,9 @@ type digest struct {
 	nests    *nests             // what runs inside this one used
 	limits   watch.Limits       // that the findings compare with what was used
 	warnings []string           // what a budget cannot do in this run
-	damage   string             // what happened to the transcript, "" when nothing did
+	// rulesLeft says why the rules could not be taken out of their file again.
+	rulesLeft string
+	damage    string // what happened to the transcript, "" when nothing did
 
 	warden  *warden  // nil in a report that is made after a crash
 	gate    *gate    // nil: not armed, or a report that is made after a crash

@@ -146,6 +146,9 @@ func findings(d *digest, end End, exit driver.Exit, s *stop, caps agent.Capabili
 	if d.damage != "" {
 		add(FoundTranscript, Error, "%s", d.damage)
 	}
+	if d.rulesLeft != "" {
+		add(FoundRulesLeft, Error, "%s", d.rulesLeft)
+	}
 	if len(b.Changes) > 0 {
 		add(FoundBoundary, Error, "%s", inWords(b.Changes))
 	}
@@ -200,13 +203,22 @@ func sameModel(asked, used string) bool {
 		if i := strings.LastIndexByte(s, '/'); i >= 0 {
 			s = s[i+1:]
 		}
+		if i := strings.LastIndex(s, ".claude-"); i >= 0 { // us.anthropic.claude-…-v1:0
+			s = s[i+1:]
+		}
+		if i := strings.IndexAny(s, "[:@"); i > 0 { // opus[1m], sonnet:high, claude-…@20250514
+			s = s[:i]
+		}
 		return s
 	}
+	if slices.Contains([]string{"default", "auto", "best", "opusplan"}, norm(asked)) {
+		return true // a choice that is left to the CLI
+	}
 	a, u := norm(asked), norm(used)
-	if a == u || strings.HasPrefix(u, a+"-") || strings.HasPrefix(u, a+"[") {
+	if a == u || strings.HasPrefix(u, a+"-") {
 		return true
 	}
-	return slices.Contains(strings.FieldsFunc(u, func(r rune) bool { return r == '-' || r == '.' || r == '[' }), a)
+	return slices.Contains(strings.FieldsFunc(u, func(r rune) bool { return r == '-' || r == '.' }), a)
 }
 
 // isOK: the run exited, the agent claims success (or, where an agent has no

@@ -242,6 +242,12 @@ func TestSameModel(t *testing.T) {
 		{"anthropic/claude-opus-5-5", "claude-opus-5-5", true},
 		{"claude-opus-5-5", "claude-opus-5-5[1m]", true},
 		{"opus", "claude-sonnet-5", false},
+		{"opus[1m]", "claude-opus-5-5", true},
+		{"us.anthropic.claude-opus-5-5-v1:0", "claude-opus-5-5", false}, // a version of a provider's own, which cannot be told
+		{"us.anthropic.claude-opus-5-5", "claude-opus-5-5", true},
+		{"claude-opus-5-5@20270101", "claude-opus-5-5", true},
+		{"sonnet:high", "anthropic/claude-sonnet-5", true},
+		{"default", "claude-sonnet-5", true},
 		{"gpt-6", "gpt-60", false},
 	} {
 		if got := sameModel(c.asked, c.used); got != c.same {

@@ -87,6 +87,10 @@ func reapOne(ctx context.Context, s *store.Store, dir *store.Run, agents agent.R
 	}
 	d := digest{nests: readNests(dir.Dir())}
 	rep.Gate = readBook(filepath.Join(dir.Dir(), gateFile), st.Gate, &d)
+	rep.Rules, rep.Billing = st.Rules, st.Billing
+	if st.Rules != nil && st.Rules.By == agent.RulesByFile {
+		d.rulesLeft = recoverRules(s, dir) // before the repository is compared
+	}
 	var caps agent.Capabilities
 	if a, err := agents.Lookup(st.Agent); err == nil {
 		caps = a.Capabilities(st.Facts.Version)

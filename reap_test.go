@@ -3,6 +3,7 @@ package rein_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -32,6 +33,9 @@ type order struct {
 	Env    map[string]string
 
 	Commits bool
+	Agent   string // "" is claude
+	Rules   string
+	RulesBy agent.RuleChannel
 }
 
 // supervise is the supervisor that gets killed: it runs one agent and says
@@ -51,7 +55,9 @@ func supervise(file string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 2
 	}
-	task := rein.Task{Prompt: "go", Agent: "claude", Dir: o.Dir, Env: o.Env}
+	task := rein.Task{
+		Prompt: "go", Agent: cmp.Or(o.Agent, "claude"), Dir: o.Dir, Env: o.Env, Rules: o.Rules, RulesBy: o.RulesBy,
+	}
 	task.Guard.Commits = o.Commits
 	r, err := rein.Start(context.Background(), task, &rein.Options{Store: s, Keeper: o.Keeper})
 	if err != nil {
@@ -67,14 +73,18 @@ func supervise(file string) int {
 }
 
 // supervisor starts one; it returns when the run is under way.
-func (s *stage) supervisor(sc fakeagent.Scenario) (*exec.Cmd, string) {
+func (s *stage) supervisor(sc fakeagent.Scenario, change ...func(*order)) (*exec.Cmd, string) {
 	s.t.Helper()
 	env := map[string]string{}
 	for k, v := range s.vars {
 		env[k] = v
 	}
 	env[fakeagent.EnvScenario] = sc.JSON()
-	b, err := json.Marshal(order{Store: s.store.Dir, Keeper: s.opts.Keeper, Dir: s.dir, Env: env})
+	o := order{Store: s.store.Dir, Keeper: s.opts.Keeper, Dir: s.dir, Env: env}
+	for _, f := range change {
+		f(&o)
+	}
+	b, err := json.Marshal(o)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -62,6 +62,7 @@ type Report struct {
 	Leftovers []driver.Proc `json:"leftovers"`
 	Survivors []driver.Proc `json:"survivors"`
 
+	Rules      *Rules   `json:"rules"` // null: none were given
 	Guard      Guard    `json:"guard"`
 	Gate       Gate     `json:"gate"`
 	Sandbox    Sandbox  `json:"sandbox"`
@@ -136,6 +137,7 @@ const (
 	FoundSurvivors       = "survivors"
 	FoundBoundary        = "boundary"
 	FoundTranscript      = "transcript_damaged"
+	FoundRulesLeft       = "rules_left"  // the rules could not be taken out of their file again
 	FoundGateSilent      = "gate_silent" // a tool ran that the gate had not allowed
 
 	FoundForbidden = "forbidden" // the command for which the run was halted

@@ -21,6 +21,7 @@ import (
 	"github.com/rein-run/rein/host/keeper/proctree"
 	"github.com/rein-run/rein/internal/disk"
 	"github.com/rein-run/rein/internal/git"
+	"github.com/rein-run/rein/rules"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/transcript"
 	"github.com/rein-run/rein/watch"
@@ -33,6 +34,7 @@ type Run struct {
 	lease   *store.Lease
 	member  *store.Membership
 	before  repository
+	rules   *rules.Placed
 	started time.Time
 
 	watch *watch.Watch
@@ -81,6 +83,8 @@ type state struct {
 	Guard      Guard             `json:"guard"`
 	Sandbox    Sandbox           `json:"sandbox"`
 	Stubs      []sandbox.Stub    `json:"stubs"` // what the sandbox placed
+	Rules      *Rules            `json:"rules"`
+	Billing    string            `json:"billing"`
 }
 
 // supervisor names the process that watches the run, so that it can be told
@@ -203,6 +207,8 @@ func (r *Run) state() *state {
 		Gate:       Gate{Armed: r.p.ask != nil, Why: r.p.gateWhy},
 		Guard:      r.p.guardReport(),
 		Sandbox:    r.p.box.report(), Stubs: r.p.box.placed(),
+		Rules:   r.p.rules,
+		Billing: r.p.billing,
 	}
 }
 
@@ -413,12 +419,13 @@ func (r *Run) finish(ctx context.Context, exit driver.Exit) {
 		exit.Detail = spoolTrouble(exit.Detail, where)
 	}
 	end := decideEnd(exit, s)
+	d.rulesLeft = r.restoreRules() // before the repository is compared
 	checked, left := r.checkBoundary(ctx)
 	rep := &Report{
 		ID: r.p.id, Labels: r.p.task.Labels, Parent: r.p.parent,
 		Agent: r.p.agent.Name(), AgentVersion: cmp.Or(d.version, r.p.facts.Version), Host: r.p.where,
 		Model: r.p.task.Model, Dir: r.p.task.Dir, StartedAt: r.started, Attempt: max(r.p.attempt, 1), RetryOf: r.p.retryOf,
-		Boundary: checked,
+		Boundary: checked, Rules: r.p.rules, Billing: r.p.billing,
 	}
 	rep.Transcript, rep.Stderr = r.out.kept()
 	if d.damage = r.out.damaged(rep.Transcript.Path); d.damage == "" && lost != nil {
@@ -472,7 +479,7 @@ func fill(rep *Report, d *digest, end End, exit driver.Exit, s *stop, caps agent
 	rep.Answer = red.String(d.answer())
 	rep.LastActivity = red.String(d.activity)
 	rep.SessionID = d.session
-	rep.Billing = "unknown"
+	rep.Billing = cmp.Or(rep.Billing, BillingUnknown)
 	rep.Usage = d.usage()
 	rep.Nested = nonNil(d.nests.all())
 	rep.Leftovers = nonNil(slices.DeleteFunc(slices.Clone(exit.Leftovers), func(p driver.Proc) bool {

@@ -23,6 +23,7 @@ import (
 	"github.com/rein-run/rein/host/local"
 	"github.com/rein-run/rein/internal/git"
 	"github.com/rein-run/rein/internal/redact"
+	"github.com/rein-run/rein/rules"
 	"github.com/rein-run/rein/store"
 	"github.com/rein-run/rein/watch"
 )
@@ -49,6 +50,10 @@ type prepared struct {
 	norepo   bool // Dir lies in no repository
 	repo     *git.Repo
 	redact   *redact.Redactor
+
+	billing  string        // who pays, as far as is known before
+	rules    *Rules        // nil: none
+	ruleFile rules.Options // of rules in a file
 
 	warnings []string // what a budget cannot do in this run
 	attempt  int      // from 1; see Retry
@@ -113,6 +118,9 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 		return nil, err
 	}
 	inv.Boxed = p.box != nil
+	if err := p.giveRules(ctx, &inv); err != nil {
+		return nil, err
+	}
 	p.arm(ctx, &inv)
 	p.filesDir = inv.FilesDir
 	p.askAgent(&inv)
@@ -122,6 +130,9 @@ func prepare(ctx context.Context, task Task, o *Options) (*prepared, error) {
 	}
 	p.cmd = cmd
 	if err := p.buildSpec(); err != nil {
+		return nil, err
+	}
+	if err := p.checkBilling(ctx); err != nil {
 		return nil, err
 	}
 	if err := p.enclose(); err != nil {
@@ -189,6 +200,9 @@ func (p *prepared) check() error {
 		return &TaskError{Field: guardField(err), Err: err}
 	}
 	p.policy = policy
+	if err := p.checkAsked(); err != nil {
+		return err
+	}
 	if t.ID != "" {
 		if err := store.ValidID(t.ID); err != nil {
 			return &TaskError{Field: "--id", Err: err}
@@ -388,7 +402,10 @@ type Plan struct {
 	Files   []string          `json:"files"` // that would be placed
 	Prompt  string            `json:"prompt"`
 	By      agent.Channel     `json:"prompt_by"`
-	Told    string            `json:"told"` // what the agent is told beside the prompt
+	Rules   *Rules            `json:"rules,omitempty"`
+	Billing string            `json:"billing"`
+	Profile string            `json:"profile,omitempty"` // observer
+	Told    string            `json:"told"`              // what the agent is told beside the prompt
 	Guard   Guard             `json:"guard"`
 	Gate    Gate              `json:"gate"`
 	Sandbox Sandbox           `json:"sandbox"`
@@ -415,6 +432,10 @@ func (p *prepared) plan() *Plan {
 		Mode: cmp.Or(p.task.Mode, agent.Autonomous), Model: p.task.Model,
 		Argv: p.cmd.Argv, Env: p.spec.Env.Names(), Unset: p.spec.Unset, Files: []string{},
 		Prompt: p.task.Prompt, By: p.caps.Prompt, Told: p.told, Guard: p.guardReport(), Gate: Gate{Armed: p.ask != nil, Why: p.gateWhy}, Sandbox: p.box.report(), Clocks: p.clocks.Strings(), Limits: map[string]string{}, Warnings: nonNil(p.warnings),
+	}
+	plan.Rules, plan.Billing = p.rules, p.billing
+	if p.task.Observer {
+		plan.Profile = "observer"
 	}
 	l := p.task.Limits
 	for name, n := range map[string]int64{
@@ -455,7 +476,7 @@ func Do(ctx context.Context, task Task, o *Options) (*Report, error) {
 }
 
 func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
-	lease, err := p.store.LeaseDir(p.where, p.task.Dir, p.id, p.task.Mode == agent.ReadOnly)
+	lease, err := p.store.LeaseDir(p.where, p.task.Dir, p.id, p.task.Mode == agent.ReadOnly && (p.rules == nil || p.rules.By != agent.RulesByFile))
 	if err != nil {
 		return nil, err
 	}
@@ -487,6 +508,11 @@ func (p *prepared) start(ctx context.Context) (_ *Run, err error) {
 	if err := writeJSON(dir, beforeFile, r.before); err != nil {
 		return nil, err
 	}
+	// Behind the snapshot: what Rein places is not what the agent did.
+	if err := r.placeRules(); err != nil {
+		return nil, err
+	}
+	undo = append(undo, func() { r.restoreRules() })
 	if err := r.spawn(ctx); err != nil {
 		return nil, err
 	}

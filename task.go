@@ -37,6 +37,21 @@ type Task struct {
 	Session agent.Session
 	Args    []string // the user's own arguments for the CLI
 
+	// Rules is the text of the user's rules, given to the agent as it stands. RulesBy
+	// is the way they take; "" is the agent's best.
+	Rules   string
+	RulesBy agent.RuleChannel
+	// Observer has the agent look from outside: read-only, without a shell and
+	// without the user's and the repository's own configuration of it.
+	Observer bool
+	// Schema is a JSON schema that the answer has to match; nil for none.
+	Schema []byte
+	// Billing is BillingSubscription to refuse a run that something else would pay
+	// for, a key in the environment for example; "" takes what there is.
+	Billing string
+	// RequireModel refuses a task whose Model is "".
+	RequireModel bool
+
 	// Env is set where the agent runs, Unset is removed from what it inherits.
 	Env   driver.Env
 	Unset []string

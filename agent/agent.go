@@ -224,6 +224,14 @@ type Capabilities struct {
 	// CredentialsIf are more of them, that count when a variable is set: claude
 	// logs in with a cloud's keys only where it is told to use that cloud.
 	CredentialsIf map[string][]string
+	// Subscriptions are those of Credentials that log in to a subscription; what
+	// the others pay for is counted by use.
+	Subscriptions []string
+	// AfterLogin are those of Credentials over which a login of the CLI's own wins.
+	AfterLogin []string
+	// EnvFiles are files of NAME=VALUE lines that the CLI reads by itself: below
+	// Invocation.Dir, or below the home directory with "~/" in front.
+	EnvFiles []string
 	// Scrub are variables that are always removed (nested-agent markers).
 	Scrub []string
 
@@ -241,6 +249,8 @@ type Capabilities struct {
 	// Roams: the CLI may work elsewhere than in Invocation.Dir: in a worktree of
 	// its own making, or in the main checkout of a linked one.
 	Roams bool
+	// Subagents: those of the agent are seen as readings, and can be counted.
+	Subagents bool
 	// Metered: every run costs money, whatever the login; else a subscription may
 	// pay for it.
 	Metered bool

@@ -1,5 +1,7 @@
 package agent
 
+import "strings"
+
 // RuleChannel is a way by which a CLI takes the user's rules.
 type RuleChannel string
 
@@ -27,6 +29,33 @@ func (inv Invocation) RuleChannel(c Capabilities) RuleChannel {
 	}
 	return ""
 }
+
+// Beside is the invocation without its rules and limits, and the text that
+// belongs into the system prompt of a CLI that can do c: the rules, when that is
+// their way, and the limits behind them. Rules that go before the prompt stand
+// there, those of a file are left to who places it. An empty text is none.
+func (inv Invocation) Beside(c Capabilities) (Invocation, string) {
+	var parts []string
+	switch inv.RuleChannel(c) {
+	case RulesBySystem:
+		parts = append(parts, inv.Rules)
+	case RulesByPrompt:
+		inv = inv.RulesBeforePrompt()
+	}
+	if inv.Limits != "" {
+		parts = append(parts, inv.Limits)
+	}
+	inv.Rules, inv.Limits = "", ""
+	return inv, strings.Join(parts, "\n\n")
+}
+
+// SystemFile is the base name of the file that the text for the system prompt
+// becomes when it is too long for an argument.
+const SystemFile = "system.md"
+
+// MaxInline is the longest text, in bytes, that is worth an argument where a
+// file is possible: a command line of Windows takes 32,767 in all.
+const MaxInline = 16 << 10
 
 // RulesBeforePrompt is the invocation with its rules before the prompt.
 func (inv Invocation) RulesBeforePrompt() Invocation {

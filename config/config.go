@@ -11,6 +11,8 @@
 //	model       model for the agent
 //	effort      reasoning effort, in the agent's own words
 //	mode        autonomous (default) or read-only
+//	require_model  true: a run without a model is refused     (not in a project)
+//	rules_file  file with rules for the agent                 (not in a project)
 //	startup     a time such as 90s, 5m or 1h30m, or none: see package watch
 //	idle        the same
 //	tool        the same
@@ -73,9 +75,12 @@ type Config struct {
 	On     string // "" is this machine
 	Model  string
 	Effort string
-	Mode   agent.Mode   // "" is autonomous
-	Limits watch.Limits // zero: no limit
-	Guard  guard.Config // what may not happen
+	Mode   agent.Mode // "" is autonomous
+	// RequireModel: a run without a model is refused.
+	RequireModel bool
+	RulesFile    string       // as EnvFile
+	Limits       watch.Limits // zero: no limit
+	Guard        guard.Config // what may not happen
 	// OthersWorkHere: people use other working trees of the repository meanwhile.
 	OthersWorkHere bool
 	Sandbox        bool // the kernel holds the agent

@@ -101,6 +101,8 @@ allow: ["gh pr review"]
 commits: true
 network: true
 others_work_here: true
+require_model: true
+rules_file: rules.md
 packs: [elixir]
 rules:
   - {command: npm publish, level: halt, reason: ask first}
@@ -131,11 +133,11 @@ sandbox: true
 			Levels: map[string]guard.Level{"git-switch": guard.Warn},
 		},
 		OthersWorkHere: true,
-		Sandbox:        true,
-		Prices:         meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
-		Labels:         map[string]string{"team": "core", "year": "2026"},
-		EnvFile:        filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
-		Report:         filepath.Join(p.home, "report.json"),
+		Sandbox:        true, RequireModel: true, RulesFile: filepath.Join(filepath.Dir(p.userFile()), "rules.md"),
+		Prices:  meter.Prices{"my/model-4.1": {Input: 1, Output: 2.5, CacheRead: 0.1, CacheWrite: 1.25}},
+		Labels:  map[string]string{"team": "core", "year": "2026"},
+		EnvFile: filepath.Join(filepath.Dir(p.userFile()), "secrets.env"),
+		Report:  filepath.Join(p.home, "report.json"),
 		Agents: map[string]AgentConfig{
 			"claude": {Path: "/opt/claude", Args: []string{"--verbose", "5"}, Model: "sonnet", Effort: "low"},
 		},
@@ -159,7 +161,7 @@ sandbox: true
 			t.Errorf("%s comes from %+v", k.name, o)
 		}
 	}
-	if o := c.Origin("agents.claude.model"); o.Line != 38 || o.Column != 5 {
+	if o := c.Origin("agents.claude.model"); o.Line != 40 || o.Column != 5 {
 		t.Errorf("agents.claude.model comes from %v", o)
 	}
 	var text []string
@@ -202,7 +204,7 @@ func TestEveryVariable(t *testing.T) {
 	p := newYard(t)
 	values := map[string]string{
 		"agent": "codex", "on": "ssh://h/d", "model": "m", "effort": "e", "mode": "read-only", "max_memory": "1GiB", "max_procs": "5",
-		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "sandbox": "true", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
+		"max_output": "none", "max_tokens": "200k", "max_cost": "none", "max_subagents": "3", "allow": "gh pr review,gh pr edit", "commits": "true", "network": "false", "others_work_here": "true", "sandbox": "true", "require_model": "true", "rules_file": "r.md", "packs": "elixir", "retries": "0", "env_file": "x", "report": "/r", "state_dir": "s",
 	}
 	for _, k := range keys {
 		switch v, ok := values[k.name]; {
@@ -589,7 +591,7 @@ func FuzzFile(f *testing.F) {
 		if err != nil && strings.ContainsFunc(strings.ReplaceAll(err.Error(), "\n", ""), func(r rune) bool { return r < ' ' }) {
 			t.Errorf("control characters: %q", err)
 		}
-		if c.EnvFile+c.Report+c.StateDir != "" || c.Limits.Memory < 0 {
+		if c.EnvFile+c.Report+c.StateDir+c.RulesFile != "" || c.Limits.Memory < 0 {
 			t.Errorf("%+v", c)
 		}
 		for _, a := range c.Agents {

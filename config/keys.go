@@ -31,6 +31,8 @@ var keys = []key{
 	text("model", func(c *Config) *string { return &c.Model }),
 	text("effort", func(c *Config) *string { return &c.Effort }),
 	{name: "mode", set: setMode, get: func(c *Config) string { return string(c.Mode) }},
+	flag("require_model", func(c *Config) *bool { return &c.RequireModel }),
+	path("rules_file", func(c *Config) *string { return &c.RulesFile }),
 	clock(watch.Startup),
 	clock(watch.Idle),
 	clock(watch.Tool),

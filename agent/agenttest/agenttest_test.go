@@ -102,6 +102,16 @@ func (r goodReader) Read(l agent.Line, emit func(agent.Reading)) {
 
 func (goodReader) End(func(agent.Reading)) {}
 
+// optimist takes whatever its CLI says for a login.
+type optimist struct{ good }
+
+func (optimist) HelpArgs(string) [][]string { return [][]string{{"--help"}} }
+func (optimist) Flags(string) []string      { return nil }
+func (optimist) LoginArgs(string) []string  { return []string{"status"} }
+func (optimist) ParseLogin(int, []byte) agent.Login {
+	return agent.Login{State: agent.LoggedIn}
+}
+
 var transcript = [][]byte{[]byte("{\"type\":\"end\"}\n{\"type\":\"other\"}\n")}
 
 func TestGood(t *testing.T) { Run(t, good{}, &Options{Transcripts: transcript}) }
@@ -200,6 +210,12 @@ func TestBroken(t *testing.T) {
 			return nil
 		}}},
 		{"errors", "shows the prompt", good{}.shows()},
+		{"rules", "drops them", caps(func(c *agent.Capabilities) { c.Rules = []agent.RuleChannel{agent.RulesBySystem} })},
+		{"rules", "takes any channel", allow(agent.ErrUnsupported)},
+		{"rules", "a file without a name", caps(func(c *agent.Capabilities) { c.Rules = []agent.RuleChannel{agent.RulesByFile} })},
+		{"observer", "drops it", caps(func(c *agent.Capabilities) { c.Observer = true })},
+		{"observer", "drops the schema", caps(func(c *agent.Capabilities) { c.Schema = true })},
+		{"doctor", "guesses", optimist{}},
 		{"version", "anything", good{version: func(b []byte) string { return strings.TrimSpace(string(b)) }}},
 		{"spawn", "the model is lost on the way", good{ask: func(inv *agent.Invocation, _ *agent.Facts) { inv.Model = "" }}},
 		{"reader", "panics", good{read: func(l agent.Line, emit func(agent.Reading)) {

@@ -37,6 +37,10 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Gate:      true,
 		Usage:     true,
 		UsageLive: true,
+		Subagents: true,
+		Rules:     []agent.RuleChannel{agent.RulesBySystem, agent.RulesByPrompt},
+		Observer:  true,
+		Schema:    true,
 		Cost:      true, // in the result alone
 
 		TellsModel: true,
@@ -48,7 +52,8 @@ func (Agent) Capabilities(string) agent.Capabilities {
 			"CLAUDE_CODE_USE_VERTEX":  {"GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_AUTH_ACCESS_TOKEN"},
 			"CLAUDE_CODE_USE_FOUNDRY": {"AZURE_CLIENT_SECRET"},
 		},
-		Scrub: agent.Nested(),
+		Subscriptions: []string{"CLAUDE_CODE_OAUTH_TOKEN"},
+		Scrub:         agent.Nested(),
 		Reserved: map[string]string{
 			"-p": already, "--print": already, "--output-format": already, "--verbose": already, "--include-partial-messages": already,
 			"--input-format":         "the prompt goes to stdin as text; a session is opened by another command",
@@ -81,8 +86,14 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	}
 	c := a.Capabilities(f.Version)
 	mode := "bypassPermissions"
-	if inv.Mode == agent.ReadOnly {
+	switch {
+	case inv.Observer: // what is not among its tools needs no permission
+		mode = "default"
+	case inv.Mode == agent.ReadOnly:
 		mode = "plan"
+	}
+	if strings.HasPrefix(inv.Prompt, "/") && inv.RuleChannel(c) == agent.RulesByPrompt {
+		return agent.Command{}, &agent.Error{Agent: a.Name(), Err: agent.ErrUnsupported, Value: "rules by prompt", Hint: "a prompt that begins with a slash is a command of the CLI's own, which has to stand first; use " + string(agent.RulesBySystem)}
 	}
 	cmd := agent.Command{
 		Argv: []string{
@@ -101,15 +112,12 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		// It takes any number of values: a flag has to follow.
 		cmd.Argv = slices.Insert(cmd.Argv, 2, "--disallowedTools", strings.Join(held, ","))
 	}
-	if inv.Limits != "" {
-		// A prompt that begins with a slash is a command with arguments, and what
-		// stands behind it would be one of them. Both forms of the flag together
-		// are refused by 2.1.197.
-		if !inv.Takes("--append-system-prompt", "--append-system-prompt-file") {
-			cmd.Argv = append(cmd.Argv, "--append-system-prompt", inv.Limits)
-		} else if !strings.HasPrefix(inv.Prompt, "/") {
-			inv = inv.LimitsBehindPrompt()
-		}
+	if err := a.observe(inv, &cmd); err != nil {
+		return agent.Command{}, err
+	}
+	inv, err := a.beside(inv, c, f, &cmd)
+	if err != nil {
+		return agent.Command{}, err
 	}
 	if f.UID == 0 && mode == "bypassPermissions" && f.OS != "windows" {
 		// As root, both 2.1.197 and 2.1.332 refuse it with exit code 1 and

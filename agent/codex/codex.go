@@ -4,9 +4,7 @@ package codex
 
 import (
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/rein-run/rein/agent"
@@ -36,9 +34,18 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		Terminal:    true,
 		Tools:       true,
 		Gate:        gated(version),
+		Subagents:   true,
+		Rules:       []agent.RuleChannel{agent.RulesBySystem, agent.RulesByPrompt, agent.RulesByFile},
+		RulesFile:   "AGENTS.md",
+		Observer:    true,
+		Schema:      true,
 		Usage:       true, // in turn.completed alone, and never the model
-		Credentials: []string{"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN"},
-		Scrub:       agent.Nested(),
+		Credentials: []string{"CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_API_KEY"},
+		// It is asked for by a provider of the user's own configuration alone:
+		// "login status" of 0.171.0 says "Not logged in" where it is set.
+		AfterLogin:    []string{"OPENAI_API_KEY"},
+		Subscriptions: []string{"CODEX_ACCESS_TOKEN"},
+		Scrub:         agent.Nested(),
 		Reserved: map[string]string{
 			"--json": already, "--experimental-json": already, "-C": useDir, "--cd": useDir, "--worktree": useDir,
 			"-m": "use the model of the run", "--model": "use the model of the run",
@@ -85,7 +92,7 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	if f.GitCommonDir == "" {
 		add("--skip-git-repo-check") // else exit code 1 outside a repository
 	}
-	if inv.Mode == agent.ReadOnly && !inv.Boxed {
+	if (inv.Mode == agent.ReadOnly || inv.Observer) && !inv.Boxed {
 		add("--sandbox", "read-only")
 	} else {
 		add("--dangerously-bypass-approvals-and-sandbox")
@@ -95,15 +102,15 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	// are ignored (with an item of type error) by a version that lacks them,
 	// while --disable of an unknown feature ends with exit code 1.
 	add("-c", "analytics.enabled=false", "-c", "features.plugins=false")
-	if inv.Withhold.Web {
+	if inv.Withhold.Web || inv.Observer {
 		add("-c", `web_search="disabled"`) // tools.web_search=false changes nothing in 0.171.0
 	}
-	if inv.Limits != "" {
-		if slices.ContainsFunc(inv.Args, func(arg string) bool { return strings.Contains(arg, "developer_instructions") }) {
-			inv = inv.LimitsBehindPrompt()
-		} else {
-			add("-c", "developer_instructions="+strconv.Quote(inv.Limits)) // a developer message of its own
-		}
+	if err := a.observe(inv, f, &cmd); err != nil {
+		return agent.Command{}, err
+	}
+	inv, err := a.beside(inv, c, &cmd)
+	if err != nil {
+		return agent.Command{}, err
 	}
 	if inv.Gate != nil {
 		if err := gateArgs(inv.Args); err != nil {

@@ -32,6 +32,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces:  true,
 		Terminal:   true,
 		Tools:      true,
+		Subagents:  true,
 		Gate:       true,
 		TellsModel: true,
 		// GH_TOKEN and GITHUB_TOKEN log it in too, and every gh that it starts:

@@ -33,6 +33,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces:  true,
 		Terminal:   true,
 		Tools:      true,
+		Subagents:  true,
 		Gate:       true,
 		Usage:      true, // in the result alone
 		TellsModel: true,

@@ -34,6 +34,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces: true,
 		Terminal:  true,
 		Tools:     true,
+		Subagents: true,
 		Gate:      true,
 		Usage:     true,
 		UsageLive: true,

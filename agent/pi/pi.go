@@ -36,7 +36,13 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 		UsageLive:   true,
 		Cost:        true,
 		CostLive:    true,
-		TellsModel:  true,
+		// No sub-agents: both versions say "skips features like sub-agents" of
+		// themselves; what their example extension starts is another pi, which the
+		// stream shows as any tool.
+		Rules:      []agent.RuleChannel{agent.RulesBySystem, agent.RulesByPrompt, agent.RulesByFile},
+		RulesFile:  "AGENTS.md",
+		Observer:   true,
+		TellsModel: true,
 		Credentials: []string{
 			"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_OAUTH_TOKEN", "OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GEMINI_API_KEY", "GROQ_API_KEY",
 			"CEREBRAS_API_KEY", "XAI_API_KEY", "DEEPSEEK_API_KEY", "FIREWORKS_API_KEY", "OPENROUTER_API_KEY", "AI_GATEWAY_API_KEY",
@@ -54,6 +60,8 @@ func (Agent) Capabilities(version string) agent.Capabilities {
 			"-h": "it only prints help", "--help": "it only prints help", "-v": "it only prints the version", "--version": "it only prints the version",
 		},
 	}
+	// auth.json in ~/.pi/agent is looked at before any variable.
+	c.AfterLogin = c.Credentials
 	if modern(version) {
 		c.Efforts = append(c.Efforts, "max")
 	}
@@ -90,7 +98,7 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 	}
 	cmd := agent.Command{Argv: []string{exe, "--mode", "json", "-p"}, Unset: c.Scrub}
 	add := func(args ...string) { cmd.Argv = append(cmd.Argv, args...) }
-	if inv.Mode == agent.ReadOnly {
+	if inv.Mode == agent.ReadOnly || inv.Observer {
 		for _, arg := range inv.Args {
 			flag, _, _ := strings.Cut(arg, "=")
 			if hint, ok := readOnlyArgs[flag]; ok {
@@ -101,6 +109,13 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		add("--tools", "read,grep,find,ls")
 		if modern(f.Version) {
 			add("--no-mcp") // 1.6.0: an allowlist keeps the tools of MCP servers
+		}
+	}
+	if inv.Observer {
+		// -e of the gate works with --no-extensions.
+		add("--no-extensions", "--no-skills", "--no-prompt-templates", "--no-themes", "--no-context-files")
+		if modern(f.Version) {
+			add("--no-approve") // what a project's .pi folder says
 		}
 	}
 	if inv.Model != "" {
@@ -118,12 +133,9 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 		// stderr, and ends with code 0 and nothing on stdout.
 		add("--session", s)
 	}
-	if inv.Limits != "" {
-		if inv.Takes("--append-system-prompt") {
-			inv = inv.LimitsBehindPrompt()
-		} else {
-			add("--append-system-prompt", inv.Limits)
-		}
+	inv, err := a.beside(inv, c, f, &cmd)
+	if err != nil {
+		return agent.Command{}, err
 	}
 	add(inv.Args...)
 	if inv.Gate != nil {
@@ -147,6 +159,7 @@ func (a Agent) Command(inv agent.Invocation, f agent.Facts) (agent.Command, erro
 // readOnlyArgs would bring writing tools back.
 var readOnlyArgs = func() map[string]string {
 	m := make(map[string]string)
+	// For an observer they bring back what is the user's.
 	for _, f := range []string{"--tools", "-t", "--extension", "-e", "--exclude-tools", "-xt"} {
 		m[f] = "read-only mode chooses the tools; leave it out, or run in autonomous mode"
 	}

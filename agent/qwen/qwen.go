@@ -35,6 +35,7 @@ func (Agent) Capabilities(string) agent.Capabilities {
 		Announces:  true,
 		Terminal:   true,
 		Tools:      true,
+		Subagents:  true,
 		Usage:      true,
 		UsageLive:  true,
 		TellsModel: true,

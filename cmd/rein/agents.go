@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/rein-run/rein"
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/host"
-	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/local"
 )
 
@@ -23,8 +20,9 @@ type agentsCmd struct {
 }
 
 func (agentsCmd) Help() string {
-	return `Asks every agent's CLI for its version; no model is called. For a CLI that is missing, the
-line that installs it and the PATH that was searched are shown.`
+	return `Asks every agent's CLI for its version, its help and whether somebody is logged in; no model is
+called. For a CLI that is missing, the line that installs it and the PATH that was searched are
+shown; for one whose help lacks a flag that Rein uses, the flag.`
 }
 
 // found is one agent on one host.
@@ -36,6 +34,14 @@ type found struct {
 	Install      string             `json:"install"`
 	Problem      string             `json:"problem,omitempty"`
 	Capabilities agent.Capabilities `json:"capabilities"`
+	// Login is what the CLI says by itself; variables count for some and not for
+	// others. MissingFlags are those that Rein uses and the CLI's help no longer
+	// has; Flags says whether there was a help to look at.
+	Login        agent.Login `json:"login"`
+	Flags        bool        `json:"flags_checked"`
+	MissingFlags []string    `json:"missing_flags"`
+
+	agent agent.Agent
 }
 
 func (c *agentsCmd) Run(a *app) error {
@@ -62,19 +68,9 @@ func (c *agentsCmd) Run(a *app) error {
 	}
 	var all []found
 	for _, ag := range rein.Agents().All() {
-		f := found{Name: ag.Name(), Install: ag.Capabilities("").Install}
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		facts, err := agent.Probe(ctx, h, ag, nil)
-		cancel()
-		switch {
-		case err == nil:
-			f.Installed, f.Version, f.Exe = true, facts.Version, facts.Exe
-		case !errors.Is(err, driver.ErrNotFound):
-			f.Problem = oneLine(err)
-		}
-		f.Capabilities = ag.Capabilities(f.Version)
-		all = append(all, f)
+		all = append(all, found{Name: ag.Name(), agent: ag})
 	}
+	examine(h, there.named(), all, probeCache(a.stateDir))
 	if c.JSON {
 		enc := json.NewEncoder(a.stdout)
 		enc.SetIndent("", "  ")
@@ -90,16 +86,21 @@ func (c *agentsCmd) Run(a *app) error {
 	for _, f := range all {
 		switch {
 		case f.Installed:
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", f.Name, cmp.Or(f.Version, "unknown version"), can(f.Capabilities), short(f.Exe))
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Name, cmp.Or(f.Version, "unknown version"), login(f.Login), can(f.Capabilities), short(f.Exe))
 		case f.Problem != "":
-			fmt.Fprintf(w, "%s\tbroken\t%s\t\n", f.Name, f.Problem)
+			fmt.Fprintf(w, "%s\tbroken\t\t%s\t\n", f.Name, f.Problem)
 		default:
 			missing = true
-			fmt.Fprintf(w, "%s\tmissing\tinstall: %s\t\n", f.Name, f.Install)
+			fmt.Fprintf(w, "%s\tmissing\t\tinstall: %s\t\n", f.Name, f.Install)
 		}
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	for _, f := range all {
+		if len(f.MissingFlags) > 0 {
+			fmt.Fprintf(a.stderr, "rein: the help of %s %s does not have %s: what needs that may fail (install: %s)\n", f.Name, f.Version, strings.Join(f.MissingFlags, ", "), f.Install)
+		}
 	}
 	if missing {
 		fmt.Fprintf(a.stderr, "rein: searched PATH %s\n", path)
@@ -116,7 +117,7 @@ func can(c agent.Capabilities) string {
 	for _, w := range []struct {
 		ok   bool
 		word string
-	}{{c.Resume, "resume"}, {len(c.Efforts) > 0, "effort"}, {c.Tools, "tools seen"}, {c.Usage, "tokens"}, {c.Cost, "cost"}} {
+	}{{c.Resume, "resume"}, {len(c.Efforts) > 0, "effort"}, {c.Tools, "tools seen"}, {c.Usage, "tokens"}, {c.Cost, "cost"}, {len(c.Rules) > 0, "rules"}, {c.Observer, "observer"}, {c.Schema, "schema"}} {
 		if w.ok {
 			words = append(words, w.word)
 		}

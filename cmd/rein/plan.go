@@ -26,6 +26,13 @@ func printPlan(a *app, p *rein.Plan, cfg *config.Config, c *runCmd) error {
 	fmt.Fprintf(w, "agent      %s %s (%s)\n", p.Agent, cmp.Or(p.Version, "of unknown version"), p.Exe)
 	fmt.Fprintf(w, "model      %s\n", cmp.Or(p.Model, "the CLI's own default"))
 	fmt.Fprintf(w, "mode       %s\n", p.Mode)
+	fmt.Fprintf(w, "billing    %s\n", p.Billing)
+	if p.Profile != "" {
+		fmt.Fprintf(w, "profile    %s\n", p.Profile)
+	}
+	if r := p.Rules; r != nil {
+		fmt.Fprintf(w, "rules      by %s, %d bytes\n", strings.TrimSpace(string(r.By)+" "+r.File), r.Bytes)
+	}
 	fmt.Fprintf(w, "host       %s\n", p.Host)
 	fmt.Fprintf(w, "directory  %s\n", p.Dir)
 	fmt.Fprintf(w, "argv       %s\n", shell.Join(p.Argv))

@@ -44,6 +44,8 @@ type runCmd struct {
 	Env     []string `short:"e" help:"Variable for the agent: NAME=VALUE, or NAME to take it from here." placeholder:"NAME[=V]" sep:"none"`
 	EnvFile []string `help:"File of NAME=VALUE lines for the agent." placeholder:"FILE" sep:"none"`
 
+	askFlags
+
 	Allow          []string `group:"Boundary" help:"Lift one withheld command, e.g. 'gh pr review'; may be repeated." placeholder:"COMMAND" sep:"none"`
 	Commits        bool     `group:"Boundary" help:"Commits on the branch that is checked out."`
 	Network        bool     `group:"Boundary" help:"The agent's web tools."`
@@ -432,6 +434,9 @@ func (c *runCmd) task(a *app) (rein.Task, *rein.Options, *config.Config, error) 
 		Prompt: prompt, Agent: cfg.Agent, Dir: c.Dir, Mode: cfg.Mode,
 		Session: agent.Session{Resume: c.Resume},
 		Env:     env, ID: c.ID, Labels: cfg.Labels, Clocks: cfg.Clocks(), Limits: cfg.Limits, Guard: cfg.Guard, Sandbox: cfg.Sandbox,
+	}
+	if err := c.ask(&task, cfg); err != nil {
+		return fail(err)
 	}
 	opts := &rein.Options{Store: s, Keeper: keeperArgv(), Exes: map[string]string{}, Prices: cfg.Prices, OthersWorkHere: cfg.OthersWorkHere}
 	if there != nil {

@@ -59,6 +59,10 @@ func Main() int {
 		}
 		return 0
 	}
+	if said, ok := s.Says[strings.Join(args, " ")]; ok {
+		fmt.Println(said)
+		return 0
+	}
 	a := &agent{Scenario: s, name: name, args: args, out: &output{w: os.Stdout, chunk: s.Chunk}}
 	a.wire = newWire(a)
 	if !s.Lax {

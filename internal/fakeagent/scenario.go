@@ -34,6 +34,9 @@ type Scenario struct {
 	Stdin string `json:"stdin,omitempty"`
 	// Record names the variables whose values are recorded beside the names.
 	Record []string `json:"record,omitempty"`
+	// Says is what it prints, and ends with 0, for these arguments in words:
+	// "--help", "login status".
+	Says map[string]string `json:"says,omitempty"`
 	// Lax skips the refusals of the real CLIs (root, missing --verbose …).
 	Lax bool `json:"lax,omitempty"`
 	// Chunk cuts all output into writes of this many bytes. 0: as it comes.

@@ -80,7 +80,11 @@ func (s *Screen) Start(r *rein.Run) {
 	if p.Sandbox.Kind != rein.SandboxNone {
 		mode += " · sandbox " + p.Sandbox.Kind
 	}
-	s.line("%s %s · %s · %s · %s", s.bold(p.Agent), version, model, mode, s.dim("run "+r.ID()))
+	pays := ""
+	if p.Billing != rein.BillingUnknown {
+		pays = " · paid by " + strings.TrimPrefix(p.Billing, rein.BillingKey)
+	}
+	s.line("%s %s · %s · %s%s · %s", s.bold(p.Agent), version, model, mode, pays, s.dim("run "+r.ID()))
 	if p.Sandbox.Kind == rein.SandboxLandlock { // less than what a sandbox is known for
 		for _, gap := range p.Sandbox.Gaps {
 			s.line("%s the sandbox: %s", paint(s.color).yellow("!"), Clean(gap))
