@@ -50,12 +50,12 @@ func Main() int {
 			fmt.Println(s.Version + " (Claude Code)")
 		case "codex":
 			fmt.Println("codex-cli " + s.Version)
-		default:
-			fmt.Println(s.Version)
 		case "copilot":
 			fmt.Println("GitHub Copilot CLI " + s.Version + ".")
 		case "grok":
 			fmt.Println("grok " + s.Version + " (4220f3b224a6)")
+		default:
+			fmt.Println(s.Version)
 		}
 		return 0
 	}
