@@ -182,8 +182,10 @@ func (r result) lines(t *testing.T) (all []map[string]any) {
 	return all
 }
 
+// copilotShell: without a wait of its own a command that runs is left running
+// after 30 s.
 func copilotShell(c string) fakemodel.Call {
-	return fakemodel.Tool("bash", in{"command": c, "description": "run it"})
+	return fakemodel.Tool("bash", in{"command": c, "description": "run it", "initial_wait": 300})
 }
 
 // copilotWrite: it takes absolute paths alone.

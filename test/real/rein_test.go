@@ -314,6 +314,9 @@ func TestReinStopsMidTool(t *testing.T) {
 					// Long enough for a slow machine to get all of them started: the
 					// clock runs from the start of the tool call.
 					g.task.Clocks.Tool = 15 * time.Second
+					if s.name == "copilot" { // it and its shell are slower to start
+						g.task.Clocks.Tool = 45 * time.Second
+					}
 				}
 				r := g.start()
 				pids := g.pids(n + 1)
