@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -121,6 +122,11 @@ func TestSignals(t *testing.T) {
 	} {
 		t.Run(c.by, func(t *testing.T) {
 			t.Parallel()
+			// nohup(1) and a shell's background jobs hand that on, and rein leaves
+			// it so.
+			if signal.Ignored(c.sig) {
+				t.Fatalf("%s is ignored here: run the tests without nohup", c.by)
+			}
 			r := start(t)
 			r.cmd.Process.Signal(c.sig)
 			r.ended(c.code, c.by)
