@@ -73,7 +73,7 @@ func TestNobodyIsLeft(t *testing.T) {
 	ways := []string{"child", "setsid", "double_fork", "env_i", "busy", "hold_stdout", "tool"}
 	for _, m := range means {
 		for i, way := range ways {
-			if !everyWay && m.name != "keeper" && i%3 != 0 {
+			if !everyWay && m.name != "keeper" && i > 0 {
 				continue // the fast loop tries every way with the keeper alone
 			}
 			if m.name == "in-process" && way == "env_i" {
@@ -109,6 +109,9 @@ func TestNobodyIsLeft(t *testing.T) {
 // the tail that the agent prints on TERM.
 func TestClockEndsTheTreeAndKeepsTheTail(t *testing.T) {
 	for _, m := range means {
+		if !everyWay && m.name != "keeper" {
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t)

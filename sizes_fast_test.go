@@ -8,5 +8,5 @@ const (
 	shortChildren = 50
 	streamBytes   = 32 << 20
 	longLine      = 20 << 20
-	everyWay      = false // to hide, with every means of holding the tree
+	everyWay      = false // each case with every means, agent and host
 )

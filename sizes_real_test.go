@@ -8,5 +8,5 @@ const (
 	shortChildren = 2000
 	streamBytes   = 1 << 30
 	longLine      = 80 << 20 // the longest that an agent was seen to write
-	everyWay      = true     // to hide, with every means of holding the tree
+	everyWay      = true     // each case with every means, agent and host
 )

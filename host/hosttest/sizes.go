@@ -11,9 +11,9 @@ var sizes = struct {
 	tree    int   // processes of the large tree
 	churned int   // short children that pass through while the tree is killed
 }{
-	stream:  64 << 20,
+	stream:  16 << 20,
 	line:    8 << 20,
 	duplex:  5 << 20,
-	tree:    200,
-	churned: 2000,
+	tree:    60,
+	churned: 400,
 }
