@@ -21,11 +21,15 @@ func linkHarness(t testing.TB, lease time.Duration, wrap func(io.ReadWriteCloser
 
 // badLine is a transport that comes to an end: cut or silent, in the middle of a
 // frame as well as between two, after a random number of bytes and a random time.
+// The time begins with the first word of the other side: a link gives up when
+// five transports in a row end before it, and a busy machine is slow to start
+// the program that speaks it.
 type badLine struct {
 	io.ReadWriteCloser
 	closed chan struct{}
 	once   sync.Once
-	timer  *time.Timer
+	spoken sync.Once
+	after  time.Duration
 
 	mu    sync.Mutex
 	left  int
@@ -35,13 +39,14 @@ type badLine struct {
 var errCut = errors.New("the line was cut")
 
 func newBadLine(c io.ReadWriteCloser, bytes int, after time.Duration) *badLine {
-	l := &badLine{
-		ReadWriteCloser: c, closed: make(chan struct{}),
-		left: int(rand.ExpFloat64() * float64(bytes)), quiet: rand.IntN(8) == 0,
+	return &badLine{
+		ReadWriteCloser: c, closed: make(chan struct{}), after: time.Duration(rand.ExpFloat64() * float64(after)),
+		left: minLine + int(rand.ExpFloat64()*float64(bytes)), quiet: rand.IntN(8) == 0,
 	}
-	l.timer = time.AfterFunc(time.Duration(rand.ExpFloat64()*float64(after)), func() { l.Close() })
-	return l
 }
+
+// minLine is enough for a hello and its answer.
+const minLine = 256
 
 func (l *badLine) spend(n int) int {
 	l.mu.Lock()
@@ -62,6 +67,19 @@ func (l *badLine) Write(p []byte) (int, error) {
 
 func (l *badLine) Read(p []byte) (int, error) {
 	n, err := l.ReadWriteCloser.Read(p)
+	if n > 0 {
+		l.spoken.Do(func() {
+			go func() { // ends with the line at the latest
+				t := time.NewTimer(l.after)
+				defer t.Stop()
+				select {
+				case <-t.C:
+					l.Close()
+				case <-l.closed:
+				}
+			}()
+		})
+	}
 	if pass := l.spend(n); err == nil && pass < n {
 		return pass, l.end()
 	}
@@ -78,7 +96,6 @@ func (l *badLine) end() error {
 
 func (l *badLine) Close() (err error) {
 	l.once.Do(func() {
-		l.timer.Stop()
 		close(l.closed)
 		err = l.ReadWriteCloser.Close()
 	})
