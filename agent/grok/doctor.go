@@ -9,10 +9,11 @@ import (
 // HelpArgs print the help, in which all flags stand.
 func (Agent) HelpArgs(string) [][]string { return [][]string{{"--help"}} }
 
-// Flags are those that Command may use.
+// Flags are those that Command may use and the help has: --no-auto-update works
+// and is not in it (1.0.41).
 func (Agent) Flags(string) []string {
 	return []string{
-		"--no-auto-update", "--output-format", "--permission-mode", "--tools", "--deny", "--disable-web-search", "--session-id", "--continue",
+		"--output-format", "--permission-mode", "--tools", "--deny", "--disable-web-search", "--session-id", "--continue",
 		"--resume", "--model", "--reasoning-effort", "--rules", "--agent", "--verbatim", "--prompt-file",
 	}
 }

@@ -43,10 +43,10 @@ func (Agent) Capabilities(string) agent.Capabilities {
 			"XAI_API_KEY", "GROK_CODE_XAI_API_KEY", "GROK_AUTH", "GROK_DEPLOYMENT_KEY", "GROK_AUTH_PROVIDER_ACCESS_TOKEN", "GROK_AUTH_PROVIDER_REFRESH_TOKEN",
 		},
 		Scrub: agent.Nested(),
-		Rules: []agent.RuleChannel{agent.RulesBySystem, agent.RulesByPrompt, agent.RulesByFile},
-		// Read by 1.0.41 from the directory and those above it.
-		RulesFile: "AGENTS.md",
-		Schema:    false, // --json-schema gives one JSON object at the end instead of a stream
+		Rules: []agent.RuleChannel{agent.RulesBySystem, agent.RulesByPrompt},
+		// Not by AGENTS.md: what stood there did not reach the model (1.0.41, the
+		// scripted model, outside of a repository).
+		Schema: false, // --json-schema gives one JSON object at the end instead of a stream
 		Reserved: map[string]string{
 			"-p": already, "--single": already, "--prompt-file": already, "--prompt-json": already, "--verbatim": already,
 			"--output-format": already, "--include-partial-messages": already, "--no-auto-update": already,

@@ -74,7 +74,6 @@ func TestRules(t *testing.T) {
 	}{
 		{name: "system", flag: "RULES\n\nLIMITS", prompt: "do"},
 		{name: "prompt", by: agent.RulesByPrompt, flag: "LIMITS", prompt: "# Rules for this run\n\nRULES\n\n---\n\ndo"},
-		{name: "file", by: agent.RulesByFile, prompt: "do", withoutLimits: true},
 		{name: "the user's own", args: []string{"--rules=mine"}, prompt: "# Rules for this run\n\nRULES\n\n---\n\ndo\n\nLIMITS"},
 	} {
 		inv := agent.Invocation{Prompt: "do", Rules: "RULES", RulesBy: c.by, Limits: "LIMITS", Args: c.args}

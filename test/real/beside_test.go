@@ -94,6 +94,21 @@ func (s subject) command(t *testing.T, dir string, inv agent.Invocation, script 
 
 var done = fakemodel.Script{Turns: []fakemodel.Turn{{Text: "Done."}}}
 
+// eachThat is each, for the agents that say they can; the others refuse, which
+// agent.Validate is tested for.
+func eachThat(t *testing.T, can func(agent.Capabilities) bool, f func(*testing.T, subject)) {
+	each(t, func(t *testing.T, s subject) {
+		name, _, _ := strings.Cut(s.name, "-")
+		a, err := rein.Agents().Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if can(a.Capabilities("")) {
+			f(t, s)
+		}
+	})
+}
+
 // TestRulesReachTheModel: by every channel that is said to be one, short and
 // long, with the limits beside them.
 func TestRulesReachTheModel(t *testing.T) {
@@ -123,7 +138,7 @@ func TestRulesReachTheModel(t *testing.T) {
 // TestObserver: nothing of the user's or the repository's own reaches the model,
 // and no tool that runs commands.
 func TestObserver(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
+	eachThat(t, func(c agent.Capabilities) bool { return c.Observer }, func(t *testing.T, s subject) {
 		files := map[string]string{
 			"HOME/.claude/CLAUDE.md": "canary-user", "DIR/CLAUDE.md": "canary-project", "DIR/.claude/skills/x/SKILL.md": "---\nname: x\ndescription: canary-skill\n---\n",
 			"HOME/.claude/settings.json": `{"outputStyle":"Explanatory","env":{"CANARY":"canary-env"}}`,
@@ -148,10 +163,7 @@ func TestObserver(t *testing.T) {
 
 // TestSchema: the CLI passes the schema on.
 func TestSchema(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
-		if strings.HasPrefix(s.name, "pi") {
-			return // it has none
-		}
+	eachThat(t, func(c agent.Capabilities) bool { return c.Schema }, func(t *testing.T, s subject) {
 		turn := fakemodel.Turn{Text: `{"verdict":"canary-good"}`}
 		if s.name == "claude" {
 			turn = fakemodel.Turn{Tools: []fakemodel.Call{fakemodel.Tool("StructuredOutput", in{"verdict": "canary-good"})}}
@@ -166,7 +178,7 @@ func TestSchema(t *testing.T) {
 
 // TestRulesInAFile: from the task to the model and away again, with a whole run.
 func TestRulesInAFile(t *testing.T) {
-	each(t, func(t *testing.T, s subject) {
+	eachWithNewer(t, func(t *testing.T, s subject) {
 		g := newStage(t, s, done)
 		a, _ := rein.Agents().Lookup(g.task.Agent)
 		if !slices.Contains(a.Capabilities("").Rules, agent.RulesByFile) {

@@ -67,6 +67,19 @@ var subjects = []subject{
 		shell: piShell, write: piWrite,
 	},
 	{
+		name: "grok", cli: clis.Grok, setup: fakemodel.Grok, end: "end", shell: grokShell, write: grokWrite,
+		args: []string{"--no-auto-update", "--always-approve", "--output-format", "streaming-json", "-p"},
+	},
+	{
+		name: "copilot", cli: clis.Copilot, setup: fakemodel.Copilot, end: "result", untold: true, shell: copilotShell, write: copilotWrite,
+		args: []string{"--no-auto-update", "--allow-all", "--output-format", "json", "-p"},
+	},
+}
+
+// newer are CLIs of which not every table is proven yet: docs/agents.md says what
+// is. They are in those of eachWithNewer.
+var newer = []subject{
+	{
 		name: "gemini", cli: clis.Gemini, setup: fakemodel.Gemini, end: "result",
 		args:  []string{"--output-format", "stream-json", "--yolo", "--skip-trust"},
 		shell: geminiShell, write: geminiWrite,
@@ -76,14 +89,13 @@ var subjects = []subject{
 		args:  []string{"--output-format", "stream-json", "--yolo"},
 		shell: qwenShell, write: geminiWrite,
 	},
-	{
-		name: "grok", cli: clis.Grok, setup: fakemodel.Grok, end: "end", shell: grokShell, write: grokWrite,
-		args: []string{"--no-auto-update", "--always-approve", "--output-format", "streaming-json", "-p"},
-	},
-	{
-		name: "copilot", cli: clis.Copilot, setup: fakemodel.Copilot, end: "result", untold: true, shell: copilotShell, write: copilotWrite,
-		args: []string{"--no-auto-update", "--allow-all", "--output-format", "json", "-p"},
-	},
+}
+
+func eachWithNewer(t *testing.T, f func(*testing.T, subject)) {
+	eachCLI(t, f)
+	for _, s := range newer {
+		t.Run(s.name, func(t *testing.T) { f(t, s) })
+	}
 }
 
 // unsubstituted is for gemini and qwen, which run no command with a substitution

@@ -35,6 +35,9 @@ func TestDoctor(t *testing.T) {
 		if missing, ok := agent.MissingFlags(context.Background(), h, a, f, &agent.ProbeOptions{Env: env}); !ok || len(missing) > 0 {
 			t.Errorf("missing %q, a help: %v", missing, ok)
 		}
+		if a.(agent.Doctor).LoginArgs(cli.Version) == nil {
+			return // it cannot tell
+		}
 		if l := agent.AskLogin(context.Background(), h, a, f, env, a.Capabilities(cli.Version).Credentials); l.State != agent.LoggedOut || l.Pays != "" {
 			t.Errorf("%+v", l)
 		}

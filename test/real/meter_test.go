@@ -17,10 +17,8 @@ import (
 	"github.com/rein-run/rein/agent"
 	"github.com/rein-run/rein/agent/claude"
 	"github.com/rein-run/rein/agent/codex"
-	"github.com/rein-run/rein/agent/gemini"
 	"github.com/rein-run/rein/agent/grok"
 	"github.com/rein-run/rein/agent/pi"
-	"github.com/rein-run/rein/agent/qwen"
 	"github.com/rein-run/rein/host"
 	"github.com/rein-run/rein/host/driver"
 	"github.com/rein-run/rein/host/local"
@@ -44,8 +42,6 @@ func TestMeter(t *testing.T) {
 		{clis.Codex, codex.Agent{}, fakemodel.Codex, shell("exec_command", "cmd")},
 		{clis.Pi, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
 		{clis.Pi0, pi.Agent{}, fakemodel.Pi, shell("bash", "command")},
-		{clis.Gemini, gemini.Agent{}, fakemodel.Gemini, geminiShell},
-		{clis.Qwen, qwen.Agent{}, fakemodel.Qwen, qwenShell},
 		{clis.Grok, grok.Agent{}, fakemodel.Grok, grokShell},
 	} {
 		cli := c.cli(t)

@@ -404,7 +404,7 @@ func TestReinCommand(t *testing.T) {
 
 // Resume goes on with the session that the report named.
 func TestReinResumes(t *testing.T) {
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachWithNewer(t, func(t *testing.T, s subject) {
 		g := newStage(t, s, fakemodel.Script{Turns: []fakemodel.Turn{{Text: "one"}, {Text: "two"}}})
 		first := g.do()
 		if !first.OK || first.SessionID == "" {
