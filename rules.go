@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rein-run/rein/agent"
@@ -46,7 +47,7 @@ func (p *prepared) giveRules(ctx context.Context, inv *agent.Invocation) error {
 	t := p.task
 	inv.Rules, inv.RulesBy, inv.Observer, inv.Schema = t.Rules, t.RulesBy, t.Observer, t.Schema
 	by := inv.RuleChannel(p.caps)
-	if by == "" {
+	if by == "" || !slices.Contains(p.caps.Rules, by) { // the agent refuses it, in its own words
 		return nil
 	}
 	sum := sha256.Sum256([]byte(t.Rules))

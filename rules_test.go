@@ -173,6 +173,10 @@ func TestRulesRefused(t *testing.T) {
 			os.Symlink("CLAUDE.md", filepath.Join(s.dir, "AGENTS.md"))
 		}, rules.ErrLink, "--rules-by"},
 		{"not by a file", func(_ *stage, t *rein.Task) { t.Agent = "claude" }, agent.ErrUnsupported, "system-prompt"},
+		{"not by a file, in a repository", func(s *stage, t *rein.Task) {
+			git(s.t, s.dir, "init", "-q")
+			t.Agent = "claude"
+		}, agent.ErrUnsupported, "system-prompt"},
 		{"too long", func(_ *stage, t *rein.Task) { t.Rules = strings.Repeat("r", rules.MaxFile) }, rules.ErrTooLarge, "--rules"},
 		{"a NUL", func(_ *stage, t *rein.Task) { t.Rules = "a\x00b" }, agent.ErrPrompt, "NUL"},
 		{"no model", func(_ *stage, t *rein.Task) { t.RequireModel = true }, rein.ErrTask, "--model"},

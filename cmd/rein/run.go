@@ -29,7 +29,7 @@ import (
 type runCmd struct {
 	Prompt []string `arg:"" optional:"" help:"What the agent should do, as one argument; - reads it from stdin."`
 
-	Agent    string   `short:"a" help:"Agent: claude, codex, pi (default: the one that is installed)." placeholder:"NAME"`
+	Agent    string   `short:"a" help:"Agent, as in rein agents: claude, codex, pi, … (default: the one that is installed)." placeholder:"NAME"`
 	Model    string   `short:"m" help:"Model (default: the CLI's own)." placeholder:"MODEL"`
 	Effort   string   `help:"Reasoning effort, where the CLI has it." placeholder:"LEVEL"`
 	Mode     string   `help:"What the agent may do without asking: autonomous or read-only." placeholder:"MODE"`
