@@ -52,7 +52,7 @@ func git(t *testing.T, dir string, args ...string) string {
 // The whole scripted task, in both kinds of working trees.
 func TestSandboxDoesTheTask(t *testing.T) {
 	for _, linked := range []bool{false, true} {
-		eachCLI(t, func(t *testing.T, s subject) {
+		eachBoxed(t, func(t *testing.T, s subject) {
 			g, repo := boxed(t, s, linked)
 			if err := g.model.Load(fakemodel.Script{Turns: []fakemodel.Turn{
 				{Text: "I will write.", Tools: []fakemodel.Call{s.write(filepath.Join(g.dir, "made.txt"), "made\n")}},
@@ -179,7 +179,7 @@ func (g *stage) attack(remote string, unheld func(line string) bool) (*rein.Repo
 // With the gate blind and the blocks gone, the kernel refuses.
 func TestSandboxRefuses(t *testing.T) {
 	for _, linked := range []bool{false, true} {
-		eachCLI(t, func(t *testing.T, s subject) {
+		eachBoxed(t, func(t *testing.T, s subject) {
 			if s.name == "pi-0.73.1" && linked {
 				t.Skip("its shell is that of pi")
 			}
@@ -203,7 +203,7 @@ func TestSandboxRefuses(t *testing.T) {
 
 // A read-only run writes nothing at all, a run with commits its own branch.
 func TestSandboxModes(t *testing.T) {
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachBoxed(t, func(t *testing.T, s subject) {
 		if s.name == "codex" || s.name == "claude" { // pi has no shell then, and claude asks before it writes
 			g, _ := boxed(t, s, true)
 			g.task.Mode = agent.ReadOnly
@@ -260,7 +260,7 @@ func gone(t *testing.T, id string) {
 func TestSandboxLeavesNobody(t *testing.T) {
 	for _, way := range []string{"cancel", "exit", "rein dies"} {
 		t.Run(way, func(t *testing.T) {
-			eachCLI(t, func(t *testing.T, s subject) {
+			eachBoxed(t, func(t *testing.T, s subject) {
 				if s.name == "pi-0.73.1" || way == "rein dies" && s.name != "codex" {
 					t.Skip("the same as another")
 				}
@@ -340,7 +340,7 @@ func TestSandboxModelElsewhere(t *testing.T) {
 	if out, err := exec.Command("ip", "address", "replace", host+"/32", "dev", "lo").CombinedOutput(); err != nil {
 		t.Fatalf("ip (apt-get install iproute2): %v: %s", err, out)
 	}
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachBoxed(t, func(t *testing.T, s subject) {
 		g, _ := boxed(t, s, true)
 		l, err := net.Listen("tcp", host+":0")
 		if err != nil {
@@ -410,7 +410,7 @@ func TestSandboxLandlock(t *testing.T) {
 	}
 	t.Cleanup(func() { os.RemoveAll(elsewhere) })
 	t.Setenv("TMPDIR", elsewhere)
-	eachCLI(t, func(t *testing.T, s subject) {
+	eachBoxed(t, func(t *testing.T, s subject) {
 		g, repo := boxed(t, s, true)
 		g.task.Unset = []string{"TMPDIR"}
 		before := git(t, repo, "for-each-ref")
@@ -441,7 +441,7 @@ func TestSandboxLandlock(t *testing.T) {
 func TestSandboxFailsClosed(t *testing.T) {
 	for _, what := range []string{"proxy", "program"} {
 		t.Run(what, func(t *testing.T) {
-			eachCLI(t, func(t *testing.T, s subject) {
+			eachBoxed(t, func(t *testing.T, s subject) {
 				if s.name == "pi-0.73.1" {
 					t.Skip("the same as pi")
 				}
@@ -488,4 +488,19 @@ func TestSandboxRefused(t *testing.T) {
 	if _, err := rein.Describe(context.Background(), g.task, &g.opts); err == nil || !strings.Contains(err.Error(), "keeper") {
 		t.Errorf("without a keeper: %v", err)
 	}
+}
+
+// eachBoxed is each, for the agents that say what they need in a sandbox; the
+// others are refused before the start.
+func eachBoxed(t *testing.T, f func(*testing.T, subject)) {
+	eachCLI(t, func(t *testing.T, s subject) {
+		name, _, _ := strings.Cut(s.name, "-")
+		a, err := rein.Agents().Lookup(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := a.(agent.Boxed); ok {
+			f(t, s)
+		}
+	})
 }
