@@ -50,7 +50,7 @@ func TestCannotGate(t *testing.T) {
 		dir string
 		can bool
 	}{
-		{0, "/root/.local/state/rein/runs/1", true},
+		{0, "/var/lib/rein/runs/1", true},
 		{1000, "/home/u/.local/state/rein/runs/1", false},
 		{0, "/tmp/rein/1", false},
 		{0, "/tmpfiles/1", true},

@@ -308,7 +308,7 @@ func FuzzBehind(f *testing.F) {
 	f.Fuzz(func(t *testing.T, noise, words []byte) {
 		const mark = "rein-X"
 		if strings.Contains(string(noise)+mark+"\n", mark+"\n") && strings.Index(string(noise)+mark+"\n", mark+"\n") != len(noise) {
-			t.Skip()
+			return // the mark stands in the noise itself
 		}
 		b, err := io.ReadAll(behind(text(string(noise)+mark+"\n"+string(words)), mark))
 		if err != nil || string(b) != string(words) {

@@ -28,44 +28,48 @@ func wantTold(t *testing.T, what string, u rein.Usage, told fakemodel.Usage) {
 // tells its tokens only when the turn is over: that is said before, and the
 // result stands.
 func TestReinMaxTokensMidTurn(t *testing.T) {
-	eachCLI(t, func(t *testing.T, s subject) {
+	for _, s := range subjects {
 		if s.untold {
-			t.Skip("a budget of tokens is refused: it tells none")
+			continue // it tells none, and the budget is refused
 		}
-		command, n := every()
-		over := fakemodel.Turn{Text: "More.", In: 5000, Out: 70, CacheRead: 11, Tools: []fakemodel.Call{s.shell(`python3 -c 'import time; time.sleep(3600)'`)}}
-		switch s.name {
-		case "claude":
-			// The input is told before the answer, which never comes.
-			over = fakemodel.Turn{Text: "More and more and more.", In: 5000, Out: 70, CacheRead: 11, Hang: "mid"}
-		case "codex", "gemini":
-			over = fakemodel.Turn{Text: "Done.", In: 5000, Out: 70, CacheRead: 11}
+		t.Run(s.name, func(t *testing.T) { maxTokensMidTurn(t, s) })
+	}
+}
+
+func maxTokensMidTurn(t *testing.T, s subject) {
+	command, n := every()
+	over := fakemodel.Turn{Text: "More.", In: 5000, Out: 70, CacheRead: 11, Tools: []fakemodel.Call{s.shell(`python3 -c 'import time; time.sleep(3600)'`)}}
+	switch s.name {
+	case "claude":
+		// The input is told before the answer, which never comes.
+		over = fakemodel.Turn{Text: "More and more and more.", In: 5000, Out: 70, CacheRead: 11, Hang: "mid"}
+	case "codex", "gemini":
+		over = fakemodel.Turn{Text: "Done.", In: 5000, Out: 70, CacheRead: 11}
+	}
+	g := newStage(t, s, fakemodel.Script{Turns: []fakemodel.Turn{
+		{Text: "run", In: 700, Out: 30, Tools: []fakemodel.Call{s.shell(command + "; echo started")}}, over, {Text: "never"},
+	}})
+	g.task.Limits.Tokens = 3000
+	rep := g.do()
+	if left := alive(g.pids(n)); len(left) > 0 {
+		t.Errorf("alive: %v", left)
+	}
+	wantTold(t, "killed", rep.Usage, g.model.Told())
+	if s.name == "codex" || s.name == "gemini" {
+		if !rep.OK || !has(rep, rein.FoundBudgetBlind) || !has(rep, rein.FoundLimitAfterResult) {
+			t.Errorf("ok %v, findings %+v: %s", rep.OK, rep.Findings, says(rep))
 		}
-		g := newStage(t, s, fakemodel.Script{Turns: []fakemodel.Turn{
-			{Text: "run", In: 700, Out: 30, Tools: []fakemodel.Call{s.shell(command + "; echo started")}}, over, {Text: "never"},
-		}})
-		g.task.Limits.Tokens = 3000
-		rep := g.do()
-		if left := alive(g.pids(n)); len(left) > 0 {
-			t.Errorf("alive: %v", left)
-		}
-		wantTold(t, "killed", rep.Usage, g.model.Told())
-		if s.name == "codex" || s.name == "gemini" {
-			if !rep.OK || !has(rep, rein.FoundBudgetBlind) || !has(rep, rein.FoundLimitAfterResult) {
-				t.Errorf("ok %v, findings %+v: %s", rep.OK, rep.Findings, says(rep))
-			}
-			return
-		}
-		if rep.End != (rein.End{Kind: rein.OverBudget, Detail: "tokens"}) {
-			t.Errorf("end %+v: %s", rep.End, says(rep))
-		}
-		if len(g.model.Requests()) != 2 {
-			t.Errorf("%d requests", len(g.model.Requests()))
-		}
-		if rep.Usage.CostUSD == 0 && s.name != "qwen" && s.name != "grok" { // claude by prices, pi by its own; grok tells it at the end
-			t.Errorf("usage %+v", rep.Usage)
-		}
-	})
+		return
+	}
+	if rep.End != (rein.End{Kind: rein.OverBudget, Detail: "tokens"}) {
+		t.Errorf("end %+v: %s", rep.End, says(rep))
+	}
+	if len(g.model.Requests()) != 2 {
+		t.Errorf("%d requests", len(g.model.Requests()))
+	}
+	if rep.Usage.CostUSD == 0 && s.name != "qwen" && s.name != "grok" { // claude by prices, pi by its own; grok tells it at the end
+		t.Errorf("usage %+v", rep.Usage)
+	}
 }
 
 // Real sub-agents of claude: their tokens are in the totals, as a share of them,
